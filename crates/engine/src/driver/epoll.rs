@@ -1,0 +1,455 @@
+//! The epoll driver: tries each operation at once, and waits for readiness only where it would block.
+//!
+//! Every socket is registered at most once, edge-triggered and for both directions, and only when it first
+//! has to wait. The driver remembers what the edges said, so a request on a kept-alive connection costs one
+//! receive, one send and its share of an `epoll_wait`, and a connection that is answered and closed at once
+//! costs no registration at all.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendFlags, Shutdown, SocketFlags};
+
+use super::{Driver, Lane, Limits, Side, Started, Ticket, failed, socket_of};
+use crate::buf::{Buf, Pool};
+use crate::op::{Done, Error, FileRange, More, Op, Socket};
+use crate::timer::{Deadline, NEVER, Timer, Timers};
+use crate::unpark::Unpark;
+
+/// Events taken from the kernel per wake-up; more are taken by the next.
+const EVENTS: usize = 512;
+
+/// Idle buffers kept per thread: enough for one batch of events, so that a steady load allocates nothing.
+const POOLED: usize = EVENTS;
+
+/// Bytes of a file per operation. The reader can then take them while they are still in the cache, and
+/// other connections get their turn.
+const FILE_TURN: u64 = 256 * 1024;
+
+/// The event data of the eventfd that wakes the driver; no socket has this index.
+const WAKE: u64 = u64::MAX;
+
+/// A thread's epoll instance and the sockets registered with it.
+pub struct Epoll {
+    poll: OwnedFd,
+    unpark: Unpark,
+    events: Vec<epoll::Event>,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    timers: Timers,
+    pool: Pool,
+    now: Instant,
+}
+
+/// What the driver knows of one socket.
+struct Entry {
+    /// `None` for a sleep, or while the entry is free.
+    fd: Option<OwnedFd>,
+    /// Changes when the entry is used again, so that a late event cannot be taken for a new socket's.
+    generation: u32,
+    registered: bool,
+    /// The peer has said its last word: receiving never blocks any more.
+    hangup: bool,
+    /// Whether an operation may succeed at once, for both [`Side`]s; false after it would have blocked.
+    ready: [bool; 2],
+    waits: [Wait; 2],
+}
+
+/// An operation under way in one direction.
+struct Wait {
+    op: Option<Op>,
+    waker: Option<Waker>,
+    canceled: bool,
+    timer: Timer,
+}
+
+impl Wait {
+    const IDLE: Wait = Wait { op: None, waker: None, canceled: false, timer: Timer::IDLE };
+
+    fn wake(&self) {
+        if let (Some(_), Some(waker)) = (&self.op, &self.waker) {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+impl Driver for Epoll {
+    fn open(limits: Limits) -> io::Result<Self> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let unpark = Unpark::with_eventfd()?;
+        let wake = unpark.eventfd().ok_or(io::ErrorKind::Unsupported)?;
+        epoll::add(
+            &poll,
+            wake,
+            epoll::EventData::new_u64(WAKE),
+            epoll::EventFlags::IN | epoll::EventFlags::ET,
+        )?;
+        let now = Instant::now();
+        let mut entries = Vec::new();
+        entries
+            .try_reserve_exact(limits.sockets)
+            .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "no memory for the socket table"))?;
+        entries.resize_with(limits.sockets, || Entry {
+            fd: None,
+            generation: 0,
+            registered: false,
+            hangup: false,
+            ready: [false; 2],
+            waits: [Wait::IDLE, Wait::IDLE],
+        });
+        Ok(Epoll {
+            poll,
+            unpark,
+            events: Vec::with_capacity(EVENTS),
+            entries,
+            free: (0..limits.sockets as u32).rev().collect(),
+            timers: Timers::new(now),
+            pool: Pool::new(POOLED),
+            now,
+        })
+    }
+
+    fn attach(&mut self, fd: OwnedFd) -> Result<Socket, Error> {
+        self.occupy(Some(fd)).map(Socket)
+    }
+
+    fn detach(&mut self, socket: Socket) {
+        self.release(socket.0);
+    }
+
+    fn start(&mut self, op: Op, until: Deadline) -> Started {
+        let index = match socket_of(&op) {
+            Some(socket) => socket.0,
+            None => match self.occupy(None) {
+                Ok(index) => index,
+                Err(_) => return Started::Done(Done::Slept),
+            },
+        };
+        let lane = Lane { socket: index, side: Side::of(&op) };
+        let op = match self.attempt(lane, op) {
+            Ok(done) => return Started::Done(done),
+            Err(op) => op,
+        };
+        if let Err(errno) = self.register(index) {
+            return Started::Done(failed(op, errno.into()));
+        }
+        let wait = &mut self.entries[index as usize].waits[lane.side as usize];
+        debug_assert!(wait.op.is_none(), "two operations in one direction of one socket");
+        wait.op = Some(op);
+        self.timers.set(lane.key(), &mut wait.timer, until);
+        Started::Waiting(Ticket(lane))
+    }
+
+    fn poll(&mut self, ticket: &Ticket, context: &mut Context<'_>) -> Poll<Done> {
+        let lane = ticket.0;
+        let Some(op) = self.wait(lane).op.take() else { return Poll::Pending };
+        let op = match self.attempt(lane, op) {
+            Ok(done) => return Poll::Ready(self.end(lane, done)),
+            Err(op) => op,
+        };
+        let now = self.timers.nanos(self.now);
+        let wait = self.wait(lane);
+        if wait.canceled {
+            return Poll::Ready(self.end(lane, failed(op, Error::Canceled)));
+        }
+        if wait.timer.due <= now {
+            return Poll::Ready(self.end(lane, failed(op, Error::TimedOut)));
+        }
+        wait.op = Some(op);
+        if !wait.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            wait.waker = Some(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn cancel(&mut self, ticket: &Ticket) {
+        let wait = self.wait(ticket.0);
+        wait.canceled = true;
+        wait.wake();
+    }
+
+    fn abandon(&mut self, ticket: Ticket) {
+        let op = self.wait(ticket.0).op.take();
+        match op {
+            Some(Op::Sleep) => self.release(ticket.0.socket),
+            Some(Op::Recv(_, Some(buf)) | Op::Send(_, buf, _)) => self.pool.give(buf),
+            _ => {}
+        }
+        let wait = self.wait(ticket.0);
+        wait.timer.due = NEVER;
+        wait.canceled = false;
+    }
+
+    fn park(&mut self, until: Deadline) -> io::Result<()> {
+        let timeout = self.timeout(until);
+        let asleep = timeout != Some(Duration::ZERO) && self.unpark.may_sleep();
+        let timeout = if asleep { timeout.map(timespec) } else { Some(timespec(Duration::ZERO)) };
+        self.events.clear();
+        let waited =
+            epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref());
+        if asleep {
+            self.unpark.woke();
+        }
+        match waited {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        self.now = Instant::now();
+        self.note_readiness();
+        self.fire_timers();
+        Ok(())
+    }
+
+    fn unpark(&self) -> Unpark {
+        self.unpark.clone()
+    }
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn take_buf(&mut self) -> Buf {
+        self.pool.take()
+    }
+
+    fn give_buf(&mut self, buf: Buf) {
+        self.pool.give(buf);
+    }
+
+    fn drain(self) -> io::Result<()> {
+        // Readiness leaves nothing under way in the kernel; closing the descriptors is all there is to do.
+        Ok(())
+    }
+}
+
+impl Epoll {
+    fn wait(&mut self, lane: Lane) -> &mut Wait {
+        &mut self.entries[lane.socket as usize].waits[lane.side as usize]
+    }
+
+    /// Takes a free entry for a socket, or for a sleep.
+    fn occupy(&mut self, fd: Option<OwnedFd>) -> Result<u32, Error> {
+        let index = self.free.pop().ok_or(Error::Os(Errno::NOBUFS))?;
+        let entry = &mut self.entries[index as usize];
+        // A socket is tried before it is waited for: often it is ready from the start.
+        entry.ready = [fd.is_some(); 2];
+        entry.fd = fd;
+        entry.registered = false;
+        entry.hangup = false;
+        Ok(index)
+    }
+
+    fn release(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        // Closing the last descriptor of a socket also takes it out of the epoll set (epoll(7), question 6).
+        entry.fd = None;
+        entry.generation = entry.generation.wrapping_add(1);
+        for wait in &mut entry.waits {
+            wait.timer.due = NEVER;
+            wait.canceled = false;
+            wait.waker = None;
+            if let Some(Op::Recv(_, Some(buf)) | Op::Send(_, buf, _)) = wait.op.take() {
+                self.pool.give(buf);
+            }
+        }
+        self.free.push(index);
+    }
+
+    /// Ends the operation of a lane and hands its answer on.
+    fn end(&mut self, lane: Lane, done: Done) -> Done {
+        let wait = self.wait(lane);
+        wait.canceled = false;
+        // Moves the deadline out of the way without touching the heap.
+        wait.timer.due = NEVER;
+        if matches!(done, Done::Slept) {
+            self.release(lane.socket);
+        }
+        done
+    }
+
+    /// Asks to be told when the socket becomes ready. Nothing is lost by registering late: the kernel
+    /// reports readiness that is already there.
+    fn register(&mut self, index: u32) -> Result<(), Errno> {
+        let entry = &mut self.entries[index as usize];
+        let Some(fd) = entry.fd.as_ref().filter(|_| !entry.registered) else { return Ok(()) };
+        let flags =
+            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        let data = u64::from(entry.generation) << 32 | u64::from(index);
+        epoll::add(&self.poll, fd, epoll::EventData::new_u64(data), flags)?;
+        entry.registered = true;
+        Ok(())
+    }
+
+    /// Tries an operation without blocking: its answer, or the operation back if it would have blocked.
+    fn attempt(&mut self, lane: Lane, op: Op) -> Result<Done, Op> {
+        let entry = &mut self.entries[lane.socket as usize];
+        let side = lane.side as usize;
+        if matches!(op, Op::Sleep) {
+            let due = entry.waits[side].timer.due <= self.timers.nanos(self.now);
+            return if due { Ok(Done::Slept) } else { Err(op) };
+        }
+        // Nothing has to be ready for a shutdown.
+        if !entry.ready[side] && !matches!(op, Op::Shutdown(_)) {
+            return Err(op);
+        }
+        let Some(fd) = entry.fd.as_ref() else { return Ok(failed(op, Error::Os(Errno::BADF))) };
+        let (result, spent) = match op {
+            Op::Accept(socket) => (accept(fd, socket), false),
+            Op::Connect(socket, address) => (connect(fd, socket, address, entry.registered), false),
+            Op::Recv(socket, buf) => {
+                let (result, short) = receive(fd, socket, buf, &mut self.pool);
+                (result, short && !entry.hangup)
+            }
+            Op::Send(socket, buf, more) => send(fd, socket, buf, more),
+            Op::SendFile(socket, range) => (send_file(fd, socket, range), false),
+            Op::Shutdown(_) => {
+                (Ok(Done::ShutDown(net::shutdown(fd, Shutdown::Write).map_err(Error::from))), false)
+            }
+            Op::Sleep => (Ok(Done::Slept), false),
+        };
+        entry.ready[side] = result.is_ok() && !spent;
+        result
+    }
+
+    fn timeout(&self, until: Deadline) -> Option<Duration> {
+        // A deadline in the past asks for a look without a sleep; the clock is not read for that.
+        if until.has_passed(self.now) {
+            return Some(Duration::ZERO);
+        }
+        let now = Instant::now();
+        let asked = until.instant().map(|at| at.saturating_duration_since(now));
+        let next = self.timers.next(self.timers.nanos(now));
+        match (asked, next) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn note_readiness(&mut self) {
+        use epoll::EventFlags as Flags;
+        for event in &self.events {
+            let (flags, data) = (event.flags, event.data.u64());
+            if data == WAKE {
+                let _ = self.unpark.eventfd().map(|fd| rustix::io::read(fd, &mut [0u8; 8]));
+                continue;
+            }
+            let entry = &mut self.entries[data as u32 as usize];
+            if entry.generation != (data >> 32) as u32 {
+                continue;
+            }
+            let over = flags.intersects(Flags::HUP | Flags::ERR);
+            entry.hangup |= over || flags.contains(Flags::RDHUP);
+            if flags.contains(Flags::IN) || entry.hangup {
+                entry.ready[Side::Read as usize] = true;
+                entry.waits[Side::Read as usize].wake();
+            }
+            if flags.contains(Flags::OUT) || over {
+                entry.ready[Side::Write as usize] = true;
+                entry.waits[Side::Write as usize].wake();
+            }
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        let now = self.timers.nanos(self.now);
+        while let Some(entry) = self.timers.pop_due(now) {
+            let lane = Lane::of_key(entry.1);
+            let wait = &mut self.entries[lane.socket as usize].waits[lane.side as usize];
+            if self.timers.fire(entry, &mut wait.timer, now) {
+                wait.wake();
+            }
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    // A duration past what a Timespec holds does not come up: deadlines are minutes.
+    Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
+}
+
+/// Repeats a call that a signal interrupted.
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+// Each attempt below gives the operation back where it would have blocked. Where a transfer can leave the
+// socket with nothing more to give, the flag beside the answer says so: the next operation then waits for an
+// edge instead of asking in vain (epoll(7), question 9).
+
+fn accept(listener: &OwnedFd, socket: Socket) -> Result<Done, Op> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    match retry(|| net::acceptfrom_with(listener, flags)) {
+        Err(Errno::AGAIN) => Err(Op::Accept(socket)),
+        Err(errno) => Ok(Done::Accepted(Err(errno.into()))),
+        Ok((fd, peer)) => {
+            let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+            Ok(Done::Accepted(Ok((fd, peer.unwrap_or_else(|| ([0, 0, 0, 0], 0).into())))))
+        }
+    }
+}
+
+fn connect(fd: &OwnedFd, socket: Socket, address: SocketAddr, waited: bool) -> Result<Done, Op> {
+    let result = if waited {
+        // The attempt was made before; the socket has turned writable and tells how it went.
+        net::sockopt::socket_error(fd).and_then(|outcome| outcome)
+    } else {
+        net::connect(fd, &address)
+    };
+    match result {
+        Err(Errno::INPROGRESS | Errno::AGAIN) => Err(Op::Connect(socket, address)),
+        result => Ok(Done::Connected(result.map_err(Error::from))),
+    }
+}
+
+fn receive(fd: &OwnedFd, socket: Socket, buf: Option<Buf>, pool: &mut Pool) -> (Result<Done, Op>, bool) {
+    let mut buf = buf.unwrap_or_else(|| pool.take());
+    match retry(|| net::recv(fd, buf.spare(), RecvFlags::empty()).map(|(_, n)| n)) {
+        Err(Errno::AGAIN) if buf.is_empty() => {
+            pool.give(buf);
+            (Err(Op::Recv(socket, None)), true)
+        }
+        Err(Errno::AGAIN) => (Err(Op::Recv(socket, Some(buf))), true),
+        Err(errno) => (Ok(Done::Received(Some(buf), Err(errno.into()))), false),
+        Ok(n) => {
+            let short = n < buf.room();
+            buf.grow(n);
+            (Ok(Done::Received(Some(buf), Ok(n))), short)
+        }
+    }
+}
+
+fn send(fd: &OwnedFd, socket: Socket, mut buf: Buf, more: More) -> (Result<Done, Op>, bool) {
+    // Without a signal when the peer is gone: every failure comes back as an error.
+    let flags = match more {
+        More::No => SendFlags::NOSIGNAL,
+        More::Follows => SendFlags::NOSIGNAL | SendFlags::MORE,
+    };
+    match retry(|| net::send(fd, buf.bytes(), flags)) {
+        Err(Errno::AGAIN) => (Err(Op::Send(socket, buf, more)), true),
+        Err(errno) => (Ok(Done::Sent(buf, Err(errno.into()))), false),
+        Ok(n) => {
+            let short = n < buf.len();
+            buf.consume(n);
+            (Ok(Done::Sent(buf, Ok(n))), short)
+        }
+    }
+}
+
+fn send_file(fd: &OwnedFd, socket: Socket, range: FileRange) -> Result<Done, Op> {
+    let mut offset = range.offset;
+    let count = range.length.min(FILE_TURN) as usize;
+    match retry(|| rustix::fs::sendfile(fd, &*range.file, Some(&mut offset), count)) {
+        Err(Errno::AGAIN) => Err(Op::SendFile(socket, range)),
+        result => Ok(Done::SentFile(result.map(|n| n as u64).map_err(Error::from))),
+    }
+}

@@ -1,0 +1,147 @@
+//! What stands between a thread and the kernel: one trait, and a driver for each way of waiting.
+//!
+//! The trait is shaped by completion: an operation is started, owns its buffer, and is answered exactly
+//! once, at once or later. Readiness (epoll) is easily dressed up as completion; the reverse is not so.
+
+pub mod epoll;
+pub mod memory;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use crate::buf::Buf;
+use crate::op::{Done, Error, Op, Socket};
+use crate::timer::Deadline;
+use crate::unpark::Unpark;
+
+/// How much a driver must be able to hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Sockets and sleeps at the same time; the table for them is reserved at the start.
+    pub sockets: usize,
+}
+
+/// One thread's way to the kernel.
+pub trait Driver: Sized + 'static {
+    /// Opens the driver on the calling thread, which is the only one that uses it from then on.
+    fn open(limits: Limits) -> io::Result<Self>;
+
+    /// Takes charge of a non-blocking socket. Fails with `ENOBUFS` when [`Limits::sockets`] are attached.
+    fn attach(&mut self, fd: OwnedFd) -> Result<Socket, Error>;
+
+    /// Lets go of a socket: what is under way is cancelled, and the descriptor is closed as soon as the
+    /// kernel has let go of it.
+    fn detach(&mut self, socket: Socket);
+
+    /// Starts an operation. At most one may be under way per socket and direction.
+    fn start(&mut self, op: Op, until: Deadline) -> Started;
+
+    /// Asks for the answer of an operation under way, and arranges a wake-up where there is none yet.
+    fn poll(&mut self, ticket: &Ticket, context: &mut Context<'_>) -> Poll<Done>;
+
+    /// Asks an operation to end soon: it is still answered, with its result if it happened, otherwise with
+    /// [`Error::Canceled`]. The caller polls on.
+    fn cancel(&mut self, ticket: &Ticket);
+
+    /// Gives up an operation whose answer nobody wants any more. Its buffer is kept until the kernel has
+    /// let go of it; a connection that was accepted too late is closed.
+    fn abandon(&mut self, ticket: Ticket);
+
+    /// Sleeps until an operation is answered, the deadline comes or [`Unpark`] is used.
+    fn park(&mut self, until: Deadline) -> io::Result<()>;
+
+    /// What wakes this driver from another thread.
+    fn unpark(&self) -> Unpark;
+
+    /// The time as of the last [`park`](Self::park): reading the clock once per sleep is enough for
+    /// deadlines.
+    fn now(&self) -> Instant;
+
+    /// An empty buffer from this thread's pool.
+    fn take_buf(&mut self) -> Buf;
+
+    /// Gives a buffer back to this thread's pool.
+    fn give_buf(&mut self, buf: Buf);
+
+    /// Ends the driver: cancels what is under way, waits for the kernel to let go, then frees.
+    fn drain(self) -> io::Result<()>;
+}
+
+/// What became of starting an operation.
+#[derive(Debug)]
+pub enum Started {
+    /// It is done.
+    Done(Done),
+    /// It is under way.
+    Waiting(Ticket),
+}
+
+/// An operation under way.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ticket(pub(crate) Lane);
+
+/// The place of an operation in its driver: a socket (or the entry of a sleep) and a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lane {
+    pub(crate) socket: u32,
+    pub(crate) side: Side,
+}
+
+/// The two directions of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Accepting, receiving, sleeping.
+    Read = 0,
+    /// Connecting, sending.
+    Write = 1,
+}
+
+impl Side {
+    /// The direction an operation goes in.
+    pub(crate) fn of(op: &Op) -> Side {
+        match op {
+            Op::Accept(_) | Op::Recv(..) | Op::Sleep => Side::Read,
+            Op::Connect(..) | Op::Send(..) | Op::SendFile(..) | Op::Shutdown(_) => Side::Write,
+        }
+    }
+}
+
+impl Lane {
+    /// The lane as one number, for timers.
+    pub(crate) fn key(self) -> u32 {
+        self.socket * 2 + self.side as u32
+    }
+
+    /// The lane of [`key`](Self::key).
+    pub(crate) fn of_key(key: u32) -> Lane {
+        Lane { socket: key / 2, side: if key % 2 == 0 { Side::Read } else { Side::Write } }
+    }
+}
+
+/// The socket an operation is on; `None` for a sleep.
+pub(crate) fn socket_of(op: &Op) -> Option<Socket> {
+    match op {
+        Op::Accept(socket)
+        | Op::Connect(socket, _)
+        | Op::Recv(socket, _)
+        | Op::Send(socket, ..)
+        | Op::SendFile(socket, _)
+        | Op::Shutdown(socket) => Some(*socket),
+        Op::Sleep => None,
+    }
+}
+
+/// The answer to an operation that did not happen; its buffer comes home in it.
+pub(crate) fn failed(op: Op, error: Error) -> Done {
+    match op {
+        Op::Accept(_) => Done::Accepted(Err(error)),
+        Op::Connect(..) => Done::Connected(Err(error)),
+        Op::Recv(_, buf) => Done::Received(buf, Err(error)),
+        Op::Send(_, buf, _) => Done::Sent(buf, Err(error)),
+        Op::SendFile(..) => Done::SentFile(Err(error)),
+        Op::Shutdown(_) => Done::ShutDown(Err(error)),
+        Op::Sleep => Done::Slept,
+    }
+}

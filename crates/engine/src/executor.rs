@@ -1,0 +1,172 @@
+//! One thread's tasks: a table of futures of one type, reserved at the start, and the loop that runs them.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use crate::driver::Driver;
+use crate::stream::Io;
+use crate::timer::Deadline;
+use crate::unpark::Unpark;
+
+/// Tasks of one thread, all of type `F`, beside the main future given to [`run`](Self::run).
+///
+/// A task lives in a slot that was allocated at the start, with a waker that stays the slot's own: starting
+/// and ending a task allocates nothing. A late wake-up of a slot's earlier task polls its present one once
+/// in vain, which the contract of `Future` allows.
+pub struct Executor<F> {
+    slots: Box<[Slot<F>]>,
+    main: Signal,
+    free: RefCell<Vec<u32>>,
+    ready: Arc<Ready>,
+    /// Whether the main future wants to be woken when a task ends.
+    tell_main: Cell<bool>,
+}
+
+struct Slot<F> {
+    task: RefCell<Pin<Box<Option<F>>>>,
+    signal: Signal,
+}
+
+/// A waker, and the flag behind it.
+struct Signal {
+    state: Arc<SlotWaker>,
+    waker: Waker,
+}
+
+struct SlotWaker {
+    index: u32,
+    /// Whether the slot is in the ready queue already; it is there at most once, so the queue is bounded.
+    queued: AtomicBool,
+    ready: Arc<Ready>,
+}
+
+/// The slots that want to be polled; any thread may add to them.
+struct Ready {
+    queue: Mutex<Vec<u32>>,
+    unpark: Unpark,
+}
+
+impl Signal {
+    fn new(index: u32, ready: &Arc<Ready>) -> Self {
+        let state = Arc::new(SlotWaker { index, queued: AtomicBool::new(false), ready: ready.clone() });
+        Signal { waker: state.clone().into(), state }
+    }
+}
+
+impl Ready {
+    fn queue(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for SlotWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            self.ready.queue().push(self.index);
+            self.ready.unpark.unpark();
+        }
+    }
+}
+
+impl<F: Future<Output = ()>> Executor<F> {
+    /// An executor with `capacity` slots; `unpark` wakes the thread that will run it.
+    pub fn new(capacity: usize, unpark: Unpark) -> Self {
+        let ready = Arc::new(Ready { queue: Mutex::new(Vec::with_capacity(capacity + 1)), unpark });
+        let slot = |index| Slot { task: RefCell::new(Box::pin(None)), signal: Signal::new(index, &ready) };
+        Executor {
+            slots: (0..capacity as u32).map(slot).collect(),
+            main: Signal::new(capacity as u32, &ready),
+            free: RefCell::new((0..capacity as u32).rev().collect()),
+            ready,
+            tell_main: Cell::new(false),
+        }
+    }
+
+    /// Starts a task, or gives it back if every slot is taken.
+    pub fn spawn(&self, future: F) -> Result<(), F> {
+        let Some(index) = self.free.borrow_mut().pop() else { return Err(future) };
+        let slot = &self.slots[index as usize];
+        slot.task.borrow_mut().set(Some(future));
+        slot.signal.waker.wake_by_ref();
+        Ok(())
+    }
+
+    /// Whether every slot is taken.
+    pub fn is_full(&self) -> bool {
+        self.free.borrow().is_empty()
+    }
+
+    /// Tasks that have not ended.
+    pub fn live(&self) -> usize {
+        self.slots.len() - self.free.borrow().len()
+    }
+
+    /// Polls every task once more: something that all of them look at has changed.
+    pub fn wake_all(&self) {
+        for slot in &self.slots {
+            slot.signal.waker.wake_by_ref();
+        }
+    }
+
+    /// Waits until no more than `limit` tasks are left. For the main future only.
+    pub async fn at_most(&self, limit: usize) {
+        self.tell_main.set(true);
+        poll_fn(|_| if self.live() <= limit { Poll::Ready(()) } else { Poll::Pending }).await;
+        self.tell_main.set(false);
+    }
+
+    /// Runs `main` and the tasks until `main` ends; tasks that are left are dropped with the executor.
+    ///
+    /// # Errors
+    /// The driver can no longer wait for events.
+    pub fn run<D: Driver, M: Future>(&self, io: &Io<D>, main: M) -> io::Result<M::Output> {
+        let mut main = pin!(main);
+        let mut batch = Vec::with_capacity(self.slots.len() + 1);
+        self.main.waker.wake_by_ref();
+        loop {
+            self.ready.unpark.looked();
+            std::mem::swap(&mut batch, &mut self.ready.queue());
+            for index in batch.drain(..) {
+                let Some(slot) = self.slots.get(index as usize) else {
+                    if let Poll::Ready(output) = self.main.poll(main.as_mut()) {
+                        return Ok(output);
+                    }
+                    continue;
+                };
+                self.poll(index, slot);
+            }
+            // Whatever was woken since the queue was taken has notified the driver, which then only looks
+            // and does not sleep.
+            io.park(Deadline::NEVER)?;
+        }
+    }
+
+    fn poll(&self, index: u32, slot: &Slot<F>) {
+        let mut task = slot.task.borrow_mut();
+        let Some(future) = task.as_mut().as_pin_mut() else { return };
+        if slot.signal.poll(future).is_ready() {
+            task.set(None);
+            self.free.borrow_mut().push(index);
+            if self.tell_main.get() {
+                self.main.waker.wake_by_ref();
+            }
+        }
+    }
+}
+
+impl Signal {
+    fn poll<T: Future>(&self, future: Pin<&mut T>) -> Poll<T::Output> {
+        // Before the poll, so that a wake-up during it counts.
+        self.state.queued.store(false, Ordering::Release);
+        future.poll(&mut Context::from_waker(&self.waker))
+    }
+}

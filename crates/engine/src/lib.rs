@@ -1,0 +1,31 @@
+//! The kernel boundary of Plimsoll: drivers, executor and reactors; it knows nothing of HTTP.
+
+pub mod buf;
+pub mod driver;
+pub mod executor;
+pub mod host;
+pub mod inbox;
+pub mod listen;
+pub mod op;
+pub mod reactor;
+pub mod run;
+pub mod service;
+pub mod stop;
+pub mod stream;
+pub mod timer;
+pub mod topology;
+pub mod transport;
+pub mod unpark;
+
+pub use buf::{BUF_BYTES, Buf};
+pub use driver::{Driver, Limits};
+pub use executor::Executor;
+pub use op::{Error, FileRange, More};
+pub use run::{Running, Settings, start};
+pub use service::{Connections, Service};
+pub use stop::Stop;
+pub use stream::{Io, Listener, Stream};
+pub use timer::Deadline;
+pub use topology::{Balance, Model, Spread, Topology};
+pub use transport::{Tcp, Transport};
+pub use unpark::Unpark;

@@ -1,0 +1,71 @@
+//! Listening sockets: one for all, or one per reactor on the same address.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Connections that may wait to be accepted, before the kernel's own limit (`net.core.somaxconn`).
+pub const BACKLOG: u32 = 4096;
+
+/// Opens `count` listening sockets on one address; with more than one, the kernel spreads connections over
+/// them (`SO_REUSEPORT`, socket(7)). Port 0 takes a free port, the same for all.
+///
+/// # Errors
+/// The address is taken, not this host's, or not permitted.
+pub fn listen(address: SocketAddr, count: usize, backlog: u32) -> io::Result<Vec<OwnedFd>> {
+    if count == 1 {
+        return Ok(vec![open(address, false, backlog)?.into()]);
+    }
+    // With SO_REUSEPORT a second server of the same user could share the port unnoticed, and each would get
+    // a part of the connections. So the port is first taken without it, as proof that nobody listens there.
+    let address = local_address(&open(address, false, 0)?)?;
+    (0..count).map(|_| open(address, true, backlog).map(OwnedFd::from)).collect()
+}
+
+/// The address a listening socket is bound to.
+///
+/// # Errors
+/// The socket is not of the Internet families.
+pub fn local_address(socket: &impl std::os::fd::AsFd) -> io::Result<SocketAddr> {
+    let address = rustix::net::getsockname(socket)?;
+    SocketAddr::try_from(address).map_err(io::Error::from)
+}
+
+fn open(address: SocketAddr, shared: bool, backlog: u32) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if shared {
+        socket.set_reuse_port(true)?;
+    }
+    // Accepted sockets inherit it, which saves a call for each. Answers go out whole, so there is nothing
+    // for Nagle's algorithm to gather.
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    if backlog > 0 {
+        socket.listen(backlog.min(i32::MAX as u32) as i32)?;
+    }
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_sockets_share_one_free_port() {
+        let sockets = listen(([127, 0, 0, 1], 0).into(), 3, 16).unwrap();
+        let ports: Vec<u16> = sockets.iter().map(|socket| local_address(socket).unwrap().port()).collect();
+        assert!(ports[0] != 0 && ports.iter().all(|port| *port == ports[0]), "{ports:?}");
+    }
+
+    #[test]
+    fn a_taken_port_is_refused_also_when_it_could_be_shared() {
+        let first = listen(([127, 0, 0, 1], 0).into(), 2, 16).unwrap();
+        let address = local_address(&first[0]).unwrap();
+        for count in [1, 2] {
+            assert_eq!(listen(address, count, 16).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        }
+    }
+}

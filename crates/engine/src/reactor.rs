@@ -1,0 +1,199 @@
+//! One thread that owns connections: it takes them in, runs them, and lets them finish when it stops.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::driver::{Driver, Limits};
+use crate::executor::Executor;
+use crate::inbox::Inbox;
+use crate::op::Error;
+use crate::service::{Connections, Service};
+use crate::stop::{Stop, either};
+use crate::stream::{Io, Listener, Stream};
+use crate::timer::Deadline;
+
+/// Sockets a driver needs beside the connections: the listener, and sleeps of the main task.
+const BESIDE: usize = 4;
+
+/// How long accepting pauses when descriptors or memory have run out, unless a connection ends sooner.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A connection on its way from the acceptor to its reactor.
+pub(crate) type Accepted = (OwnedFd, SocketAddr);
+
+/// What one reactor counts. One thread writes, any may read.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Connections taken in.
+    pub accepted: AtomicU64,
+    /// Connections that have ended.
+    pub closed: AtomicU64,
+    /// Connections turned away because every slot was taken.
+    pub refused: AtomicU64,
+    /// Times that accepting paused for want of descriptors or memory.
+    pub paused: AtomicU64,
+}
+
+impl Counters {
+    /// Adds one. A single thread writes each counter, so no locked instruction is needed.
+    pub(crate) fn count(counter: &AtomicU64) {
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+}
+
+/// Where a reactor's connections come from.
+pub(crate) enum Source {
+    /// Its own listening socket.
+    Listener(OwnedFd),
+    /// The acceptor.
+    Inbox(Arc<Inbox<Accepted>>),
+}
+
+/// All that one reactor needs.
+pub(crate) struct Reactor<S> {
+    pub(crate) index: usize,
+    pub(crate) capacity: usize,
+    pub(crate) source: Source,
+    pub(crate) service: Arc<S>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) stop: Stop,
+    pub(crate) drain: Duration,
+}
+
+impl<S: Service> Reactor<S> {
+    /// Runs on the calling thread until stopped and drained.
+    pub(crate) fn run<D: Driver>(self) -> io::Result<()> {
+        let io = Io::new(D::open(Limits { sockets: self.capacity + BESIDE })?);
+        let local = self.service.on_reactor(self.index, &io);
+        let unpark = io.driver().unpark();
+        let executor = Executor::new(self.capacity, unpark);
+        let admit = |(fd, peer): Accepted| {
+            if executor.is_full() {
+                Counters::count(&self.counters.refused);
+                refuse(&fd, self.service.refusal());
+                return;
+            }
+            let Ok(stream) = Stream::new(&io, fd) else {
+                Counters::count(&self.counters.refused);
+                return;
+            };
+            Counters::count(&self.counters.accepted);
+            let connection = local.serve(stream, peer, self.stop.clone());
+            let counters = self.counters.clone();
+            let task = async move {
+                connection.await;
+                Counters::count(&counters.closed);
+            };
+            // There is room: it was looked at above, and only this thread fills it.
+            let _ = executor.spawn(task);
+        };
+        executor.run(&io, async {
+            self.stop.watch().await;
+            match &self.source {
+                Source::Inbox(inbox) => take_in(inbox, &self.stop, &admit).await,
+                Source::Listener(fd) => {
+                    let pause = async || {
+                        Counters::count(&self.counters.paused);
+                        let one_less = executor.live().saturating_sub(1);
+                        either(executor.at_most(one_less), io.sleep(io.deadline(PAUSE))).await;
+                    };
+                    let listener = Listener::new(&io, fd.try_clone()?)?;
+                    accept(&io, listener, &self.stop, async |accepted| admit(accepted), pause).await;
+                }
+            }
+            // Idle connections see the stop when they are polled, and end; busy ones finish first.
+            executor.wake_all();
+            either(executor.at_most(0), io.sleep(io.deadline(self.drain))).await;
+            if executor.live() > 0 {
+                tracing::warn!(
+                    reactor = self.index,
+                    connections = executor.live(),
+                    "cut off: still busy at the end of the drain limit"
+                );
+            }
+            Ok(())
+        })?
+    }
+}
+
+/// Accepts until stopped, and then what had already come in by then.
+pub(crate) async fn accept<D: Driver>(
+    io: &Io<D>,
+    listener: Listener<D>,
+    stop: &Stop,
+    admit: impl AsyncFn(Accepted),
+    pause: impl AsyncFn(),
+) {
+    while let Some(accepted) = stop.or(listener.accept(Deadline::NEVER)).await {
+        match accepted {
+            Ok(accepted) => admit(accepted).await,
+            Err(error) if error.is_departure() => {}
+            Err(error) => {
+                let why = if error.is_exhaustion() {
+                    "descriptors or memory have run out"
+                } else {
+                    "accept failed"
+                };
+                tracing::warn!(%error, "{why}: accepting pauses");
+                stop.or(pause()).await;
+            }
+        }
+    }
+    while let Ok(accepted) = listener.accept(Deadline::at(io.now())).await {
+        admit(accepted).await;
+    }
+}
+
+async fn take_in(inbox: &Inbox<Accepted>, stop: &Stop, admit: &impl Fn(Accepted)) {
+    let mut mail = Vec::new();
+    while stop.or(inbox.take(&mut mail)).await.is_some() {
+        mail.drain(..).for_each(admit);
+    }
+    // The acceptor closes the box when it has accepted the last connection.
+    inbox.wait_closed(&mut mail).await;
+    mail.drain(..).for_each(admit);
+}
+
+/// Tells a client that there is no room, as far as that goes without waiting for it.
+fn refuse(fd: &OwnedFd, answer: &[u8]) {
+    // Reading first: closing a socket with unread bytes resets it, and the answer could be lost.
+    let _ = rustix::net::recv(fd, &mut [0u8; 4096], RecvFlags::DONTWAIT);
+    let _ = rustix::net::send(fd, answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
+}
+
+/// Runs the accepting thread of [`Spread::Acceptor`](crate::topology::Spread::Acceptor).
+pub(crate) fn run_acceptor<D: Driver>(
+    fd: OwnedFd,
+    inboxes: &[Arc<Inbox<Accepted>>],
+    counters: &Counters,
+    stop: &Stop,
+) -> io::Result<()> {
+    let io = Io::new(D::open(Limits { sockets: BESIDE })?);
+    let executor: Executor<std::future::Ready<()>> = Executor::new(0, io.driver().unpark());
+    let next = std::cell::Cell::new(0);
+    let hand_over = async |accepted| {
+        let index = next.get();
+        next.set((index + 1) % inboxes.len());
+        // A closed box means that the reactor has ended, as it does when its driver failed: the connection is
+        // dropped, and the process is about to end with that error.
+        let _ = inboxes[index].post(accepted);
+    };
+    let pause = async || {
+        Counters::count(&counters.paused);
+        io.sleep(io.deadline(PAUSE)).await;
+    };
+    executor.run(&io, async {
+        stop.watch().await;
+        let listener = Listener::new(&io, fd)?;
+        accept(&io, listener, stop, hand_over, pause).await;
+        Ok::<(), Error>(())
+    })??;
+    Ok(())
+}

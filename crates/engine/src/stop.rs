@@ -1,0 +1,64 @@
+//! Stopping: one switch that every thread of a server watches.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+
+/// A switch that goes from off to on once.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    set: AtomicBool,
+    watchers: Mutex<Vec<Waker>>,
+}
+
+impl Stop {
+    /// Turns the switch on and wakes all who watch it.
+    pub fn set(&self) {
+        self.0.set.store(true, Ordering::SeqCst);
+        for watcher in self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            watcher.wake();
+        }
+    }
+
+    /// Whether the switch is on.
+    pub fn is_set(&self) -> bool {
+        self.0.set.load(Ordering::Relaxed)
+    }
+
+    /// Wakes the calling task when the switch turns on. Once per task is enough.
+    pub async fn watch(&self) {
+        poll_fn(|context| {
+            self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(context.waker().clone());
+            Poll::Ready(())
+        })
+        .await
+    }
+
+    /// The output of `future`, or `None` if the switch turns on first. The task must [`watch`](Self::watch).
+    pub async fn or<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            // In the order in which `set` acts, so that a stop between the two is not missed.
+            if self.0.set.load(Ordering::SeqCst) {
+                return Poll::Ready(None);
+            }
+            future.as_mut().poll(context).map(Some)
+        })
+        .await
+    }
+}
+
+/// Waits until either future ends; the other is dropped.
+pub async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    poll_fn(|context| match a.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => b.as_mut().poll(context),
+    })
+    .await
+}

@@ -1,0 +1,265 @@
+//! Sockets as their users see them: operations to await, on whichever driver the thread runs.
+
+use std::cell::{RefCell, RefMut};
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use crate::buf::Buf;
+use crate::driver::{Driver, Started, Ticket};
+use crate::op::{Done, Error, FileRange, More, Op, Socket};
+use crate::timer::Deadline;
+
+/// A thread's driver, shared by all that runs on the thread.
+pub struct Io<D>(Rc<RefCell<D>>);
+
+impl<D> Clone for Io<D> {
+    fn clone(&self) -> Self {
+        Io(self.0.clone())
+    }
+}
+
+impl<D: Driver> Io<D> {
+    /// Shares a driver.
+    pub fn new(driver: D) -> Self {
+        Io(Rc::new(RefCell::new(driver)))
+    }
+
+    /// The driver itself. Not to be held across an await.
+    pub fn driver(&self) -> RefMut<'_, D> {
+        self.0.borrow_mut()
+    }
+
+    /// The time as of the last wake-up.
+    pub fn now(&self) -> Instant {
+        self.0.borrow().now()
+    }
+
+    /// The deadline that is `after` from now.
+    pub fn deadline(&self, after: Duration) -> Deadline {
+        Deadline::at(self.now() + after)
+    }
+
+    /// Waits until the deadline.
+    pub async fn sleep(&self, until: Deadline) {
+        self.operation(Op::Sleep, until).await;
+    }
+
+    /// Ends the driver once nothing uses it any more; see [`Driver::drain`].
+    ///
+    /// # Errors
+    /// The driver's own, or that something still uses it.
+    pub fn close(self) -> io::Result<()> {
+        match Rc::try_unwrap(self.0) {
+            Ok(driver) => driver.into_inner().drain(),
+            Err(_) => Err(io::Error::other("the driver is still in use")),
+        }
+    }
+
+    /// Sleeps in the driver; for the executor.
+    pub(crate) fn park(&self, until: Deadline) -> io::Result<()> {
+        self.0.borrow_mut().park(until)
+    }
+
+    fn operation(&self, op: Op, until: Deadline) -> Operation<'_, D> {
+        Operation { io: self, state: State::New(op, until) }
+    }
+}
+
+/// An operation as a future. Dropping it gives the operation up; the driver then keeps its buffer until the
+/// kernel has let go of it.
+struct Operation<'a, D: Driver> {
+    io: &'a Io<D>,
+    state: State,
+}
+
+enum State {
+    New(Op, Deadline),
+    Waiting(Ticket),
+    Over,
+}
+
+impl<D: Driver> Operation<'_, D> {
+    /// Asks the operation to end soon; see [`Driver::cancel`].
+    fn cancel(&self) {
+        if let State::Waiting(ticket) = &self.state {
+            self.io.driver().cancel(ticket);
+        }
+    }
+}
+
+impl<D: Driver> Future for Operation<'_, D> {
+    type Output = Done;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Done> {
+        let this = &mut *self;
+        if let State::New(..) = this.state
+            && let State::New(op, until) = std::mem::replace(&mut this.state, State::Over)
+        {
+            match this.io.driver().start(op, until) {
+                Started::Done(done) => return Poll::Ready(done),
+                Started::Waiting(ticket) => this.state = State::Waiting(ticket),
+            }
+        }
+        let State::Waiting(ticket) = &this.state else { return Poll::Pending };
+        let answer = this.io.driver().poll(ticket, context);
+        if answer.is_ready() {
+            this.state = State::Over;
+        }
+        answer
+    }
+}
+
+impl<D: Driver> Drop for Operation<'_, D> {
+    fn drop(&mut self) {
+        if let State::Waiting(ticket) = std::mem::replace(&mut self.state, State::Over) {
+            self.io.driver().abandon(ticket);
+        }
+    }
+}
+
+/// A connected socket.
+pub struct Stream<D: Driver> {
+    io: Io<D>,
+    socket: Socket,
+}
+
+impl<D: Driver> Stream<D> {
+    /// Takes charge of a non-blocking, connected socket.
+    ///
+    /// # Errors
+    /// The driver's table of sockets is full.
+    pub fn new(io: &Io<D>, fd: OwnedFd) -> Result<Self, Error> {
+        let socket = io.driver().attach(fd)?;
+        Ok(Stream { io: io.clone(), socket })
+    }
+
+    /// A stream on a socket that the driver holds already; for drivers that make their own sockets.
+    pub fn on(io: &Io<D>, socket: Socket) -> Self {
+        Stream { io: io.clone(), socket }
+    }
+
+    /// Connects a new, non-blocking socket.
+    ///
+    /// # Errors
+    /// The table of sockets is full, the deadline passed, or the kernel's reason.
+    pub async fn connect(io: &Io<D>, fd: OwnedFd, to: SocketAddr, until: Deadline) -> Result<Self, Error> {
+        let stream = Stream::new(io, fd)?;
+        match io.operation(Op::Connect(stream.socket, to), until).await {
+            Done::Connected(result) => result.map(|()| stream),
+            other => unreachable!("connect was answered {other:?}"),
+        }
+    }
+
+    /// The driver this stream is on.
+    pub fn io(&self) -> &Io<D> {
+        &self.io
+    }
+
+    /// Receives at least one byte behind the content of `buf`, or into a buffer that the driver supplies;
+    /// 0 is the end of the stream. While `stop` says so (looked at whenever the task is woken), the wait
+    /// ends with [`Error::Canceled`].
+    pub async fn recv(
+        &self,
+        buf: Option<Buf>,
+        until: Deadline,
+        stop: impl Fn() -> bool,
+    ) -> (Option<Buf>, Result<usize, Error>) {
+        let mut operation = self.io.operation(Op::Recv(self.socket, buf), until);
+        let mut canceled = false;
+        let done = std::future::poll_fn(|context| {
+            let answer = Pin::new(&mut operation).poll(context);
+            if answer.is_ready() || canceled || !stop() {
+                return answer;
+            }
+            canceled = true;
+            operation.cancel();
+            Pin::new(&mut operation).poll(context)
+        })
+        .await;
+        match done {
+            Done::Received(buf, result) => (buf, result),
+            other => unreachable!("recv was answered {other:?}"),
+        }
+    }
+
+    /// Sends at least one byte of the content of `buf` and drops what was sent.
+    pub async fn send(&self, buf: Buf, more: More, until: Deadline) -> (Buf, Result<usize, Error>) {
+        match self.io.operation(Op::Send(self.socket, buf, more), until).await {
+            Done::Sent(buf, result) => (buf, result),
+            other => unreachable!("send was answered {other:?}"),
+        }
+    }
+
+    /// Sends at least one byte of a file; 0 means that the file ends before the range does.
+    pub async fn send_file(&self, range: FileRange, until: Deadline) -> Result<u64, Error> {
+        match self.io.operation(Op::SendFile(self.socket, range), until).await {
+            Done::SentFile(result) => result,
+            other => unreachable!("sendfile was answered {other:?}"),
+        }
+    }
+
+    /// Tells the peer that nothing more will be sent; receiving goes on.
+    pub async fn shutdown(&self) -> Result<(), Error> {
+        match self.io.operation(Op::Shutdown(self.socket), Deadline::NEVER).await {
+            Done::ShutDown(result) => result,
+            other => unreachable!("shutdown was answered {other:?}"),
+        }
+    }
+}
+
+impl<D: Driver> Drop for Stream<D> {
+    fn drop(&mut self) {
+        self.io.driver().detach(self.socket);
+    }
+}
+
+/// A listening socket.
+pub struct Listener<D: Driver> {
+    io: Io<D>,
+    socket: Socket,
+}
+
+impl<D: Driver> Listener<D> {
+    /// Takes charge of a non-blocking, listening socket.
+    ///
+    /// # Errors
+    /// The driver's table of sockets is full.
+    pub fn new(io: &Io<D>, fd: OwnedFd) -> Result<Self, Error> {
+        let socket = io.driver().attach(fd)?;
+        Ok(Listener { io: io.clone(), socket })
+    }
+
+    /// The next connection, and where it comes from.
+    pub async fn accept(&self, until: Deadline) -> Result<(OwnedFd, SocketAddr), Error> {
+        match self.io.operation(Op::Accept(self.socket), until).await {
+            Done::Accepted(result) => result,
+            other => unreachable!("accept was answered {other:?}"),
+        }
+    }
+}
+
+impl<D: Driver> Drop for Listener<D> {
+    fn drop(&mut self) {
+        self.io.driver().detach(self.socket);
+    }
+}
+
+/// Lets the other tasks that are ready have their turn.
+pub async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await
+}

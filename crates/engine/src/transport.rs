@@ -1,0 +1,151 @@
+//! A connection's bytes, buffered both ways: what a protocol reads from, writes to, fills and flushes.
+
+use std::time::Duration;
+
+use crate::buf::Buf;
+use crate::driver::Driver;
+use crate::op::{Error, FileRange, More};
+use crate::stream::{Stream, yield_now};
+use crate::timer::Deadline;
+
+/// What a protocol needs of a connection. [`Tcp`] is one; TLS will be another, around it.
+#[expect(async_fn_in_trait, reason = "a connection stays on its thread, so no Send bound is wanted")]
+pub trait Transport {
+    /// Bytes received and not yet consumed.
+    fn input(&self) -> &[u8];
+
+    /// Drops the first `n` bytes of the input.
+    fn consume(&mut self, n: usize);
+
+    /// Receives more input: how many bytes came, 0 at the end of the stream. Fails with `ENOBUFS` if a
+    /// whole buffer of input has not been consumed. While `stop` holds, a wait ends with
+    /// [`Error::Canceled`].
+    async fn fill(&mut self, until: Deadline, stop: impl Fn() -> bool) -> Result<usize, Error>;
+
+    /// Where output is put until it is flushed.
+    fn output(&mut self) -> &mut Buf;
+
+    /// Bytes of output not yet flushed.
+    fn pending(&self) -> usize;
+
+    /// Sends all output.
+    async fn flush(&mut self, more: More, until: Deadline) -> Result<(), Error>;
+
+    /// Sends a part of a file, behind output that was flushed. Each turn may take as long as `turn`.
+    async fn send_file(&mut self, range: FileRange, turn: Duration) -> Result<(), Error>;
+
+    /// Tells the peer that nothing more will be sent; receiving goes on.
+    async fn shutdown(&mut self) -> Result<(), Error>;
+
+    /// The deadline that is `after` from now.
+    fn deadline(&self, after: Duration) -> Deadline;
+}
+
+/// A TCP connection. It holds a buffer in either direction only while there are bytes in it.
+pub struct Tcp<D: Driver> {
+    stream: Stream<D>,
+    input: Option<Buf>,
+    output: Option<Buf>,
+}
+
+impl<D: Driver> Tcp<D> {
+    /// A transport over a connected stream.
+    pub fn new(stream: Stream<D>) -> Self {
+        Tcp { stream, input: None, output: None }
+    }
+
+    /// The stream below.
+    pub fn stream(&self) -> &Stream<D> {
+        &self.stream
+    }
+}
+
+impl<D: Driver> Transport for Tcp<D> {
+    fn input(&self) -> &[u8] {
+        self.input.as_ref().map_or(&[], Buf::bytes)
+    }
+
+    fn consume(&mut self, n: usize) {
+        let Some(input) = &mut self.input else { return };
+        input.consume(n);
+        if input.is_empty()
+            && let Some(buf) = self.input.take()
+        {
+            self.stream.io().driver().give_buf(buf);
+        }
+    }
+
+    async fn fill(&mut self, until: Deadline, stop: impl Fn() -> bool) -> Result<usize, Error> {
+        let mut input = self.input.take();
+        if let Some(buf) = &mut input
+            && buf.room() == 0
+        {
+            buf.compact();
+            if buf.room() == 0 {
+                self.input = input;
+                return Err(Error::Os(rustix::io::Errno::NOBUFS));
+            }
+        }
+        let (buf, result) = self.stream.recv(input, until, stop).await;
+        match buf {
+            Some(buf) if buf.is_empty() => self.stream.io().driver().give_buf(buf),
+            buf => self.input = buf,
+        }
+        result
+    }
+
+    fn output(&mut self) -> &mut Buf {
+        let io = self.stream.io();
+        self.output.get_or_insert_with(|| io.driver().take_buf())
+    }
+
+    fn pending(&self) -> usize {
+        self.output.as_ref().map_or(0, Buf::len)
+    }
+
+    async fn flush(&mut self, more: More, until: Deadline) -> Result<(), Error> {
+        while let Some(buf) = self.output.take_if(|buf| !buf.is_empty()) {
+            let (buf, result) = self.stream.send(buf, more, until).await;
+            self.output = Some(buf);
+            result?;
+        }
+        if let Some(buf) = self.output.take() {
+            self.stream.io().driver().give_buf(buf);
+        }
+        Ok(())
+    }
+
+    async fn send_file(&mut self, range: FileRange, turn: Duration) -> Result<(), Error> {
+        let mut rest = range;
+        while rest.length > 0 {
+            let sent = self.stream.send_file(rest.clone(), self.deadline(turn)).await?;
+            if sent == 0 {
+                // The file was cut short while it was being sent; the length that was announced cannot be
+                // kept, so the connection must end.
+                return Err(Error::Os(rustix::io::Errno::NODATA));
+            }
+            rest.offset += sent;
+            rest.length -= sent;
+            if rest.length > 0 {
+                yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn shutdown(&mut self) -> Result<(), Error> {
+        self.stream.shutdown().await
+    }
+
+    fn deadline(&self, after: Duration) -> Deadline {
+        self.stream.io().deadline(after)
+    }
+}
+
+impl<D: Driver> Drop for Tcp<D> {
+    fn drop(&mut self) {
+        for buf in [self.input.take(), self.output.take()].into_iter().flatten() {
+            self.stream.io().driver().give_buf(buf);
+        }
+    }
+}
