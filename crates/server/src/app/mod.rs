@@ -1,0 +1,9 @@
+//! The applications that come with the server.
+
+mod cache;
+mod media;
+mod root;
+pub mod site;
+
+pub use root::{Beneath, Root};
+pub use site::Site;

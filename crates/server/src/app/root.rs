@@ -1,0 +1,154 @@
+//! The directory that is served, and the only door into it: nothing outside can be opened through it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{self, CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// How a file is opened: for reading, without waiting for a writer if it is a pipe, and without ever becoming
+/// the terminal of this process.
+const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// A directory whose files can be opened, and nothing else.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+    beneath: Beneath,
+}
+
+/// What keeps an open beneath the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beneath {
+    /// The kernel: openat2 with `RESOLVE_BENEATH`. Symbolic links that stay inside are followed.
+    Kernel,
+    /// A walk from directory to directory that follows no symbolic link at all; for kernels before 5.6, and
+    /// sandboxes that forbid openat2.
+    Walk,
+}
+
+impl Root {
+    /// Opens a directory as a root, and finds out what can keep it.
+    ///
+    /// # Errors
+    /// It is not there, not a directory, or not readable.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let directory =
+            fs::openat(CWD, path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let beneath = match open_beneath(&directory, b".") {
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => Beneath::Walk,
+            _ => Beneath::Kernel,
+        };
+        Ok(Root { directory, beneath })
+    }
+
+    /// The same root with another way to keep it.
+    pub fn with(self, beneath: Beneath) -> Self {
+        Root { beneath, ..self }
+    }
+
+    /// What keeps opens beneath the root.
+    pub fn beneath(&self) -> Beneath {
+        self.beneath
+    }
+
+    /// Opens a file or directory by its path below the root; the empty path is the root itself.
+    ///
+    /// # Errors
+    /// The kernel's; `EXDEV` or `ELOOP` where the path would leave the root.
+    pub fn get(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { b"." } else { path };
+        match self.beneath {
+            Beneath::Kernel => open_beneath(&self.directory, path),
+            Beneath::Walk => walk(&self.directory, path),
+        }
+    }
+}
+
+fn open_beneath(directory: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    loop {
+        // EAGAIN: something was renamed while the kernel walked the path (openat2(2)).
+        match fs::openat2(directory, OsStr::from_bytes(path), OPEN, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+fn walk(directory: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let mut at: Option<OwnedFd> = None;
+    let mut segments = path.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty()).peekable();
+    while let Some(segment) = segments.next() {
+        if segment == b".." {
+            return Err(Errno::XDEV);
+        }
+        let flags = match segments.peek() {
+            Some(_) => OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            None => OPEN | OFlags::NOFOLLOW,
+        };
+        let from = at.as_ref().unwrap_or(directory);
+        at = Some(fs::openat(from, OsStr::from_bytes(segment), flags, Mode::empty())?);
+    }
+    at.ok_or(Errno::NOENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn site() -> tempfile::TempDir {
+        let outer = tempfile::tempdir().unwrap();
+        fs::write(outer.path().join("secret"), "secret").unwrap();
+        let root = outer.path().join("root");
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/file"), "inside").unwrap();
+        symlink("a/b/file", root.join("inner")).unwrap();
+        symlink("../secret", root.join("outer")).unwrap();
+        symlink("/etc/passwd", root.join("absolute")).unwrap();
+        symlink("..", root.join("up")).unwrap();
+        outer
+    }
+
+    fn read(root: &Root, path: &str) -> Result<String, Errno> {
+        let mut text = String::new();
+        let fd = root.get(path.as_bytes())?;
+        fs::File::from(fd).read_to_string(&mut text).map_err(|_| Errno::ISDIR)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn nothing_outside_can_be_opened_whoever_keeps_the_root() {
+        let outer = site();
+        for beneath in [Beneath::Kernel, Beneath::Walk] {
+            let root = Root::open(&outer.path().join("root")).unwrap().with(beneath);
+            assert_eq!(read(&root, "a/b/file").as_deref(), Ok("inside"), "{beneath:?}");
+            assert_eq!(read(&root, "a//b/./file").as_deref(), Ok("inside"), "{beneath:?}");
+            for path in ["../secret", "a/../../secret", "outer", "absolute", "up/secret", "/etc/passwd"] {
+                assert!(read(&root, path).is_err(), "{path} was opened under {beneath:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn links_inside_are_followed_by_the_kernel_and_refused_by_the_walk() {
+        let outer = site();
+        let root = Root::open(&outer.path().join("root")).unwrap();
+        assert_eq!(read(&root, "inner").as_deref(), Ok("inside"));
+        assert_eq!(read(&root.with(Beneath::Walk), "inner"), Err(Errno::LOOP));
+    }
+
+    #[test]
+    fn a_root_must_be_a_directory() {
+        let outer = site();
+        assert!(Root::open(&outer.path().join("secret")).is_err());
+        assert!(Root::open(&outer.path().join("missing")).is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! What the connections of one reactor share: the handler, the limits, the counters and spare responses.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use wire::{DateField, Status};
+
+use super::Close;
+use crate::handler::{Handler, Request, Response};
+use crate::limits::Limits;
+use crate::metrics::Counters;
+
+/// Responses kept for the next request; one is in use from a request's head to the end of its answer.
+const SPARE: usize = 64;
+
+/// A response whose field lines took more memory than this gives it back rather than keep it.
+const FIELDS_KEPT: usize = 4096;
+
+/// What the connections of one reactor share.
+pub(crate) struct Context<H> {
+    pub(crate) handler: Arc<H>,
+    pub(crate) limits: Limits,
+    pub(crate) counters: Arc<Counters>,
+    #[expect(clippy::vec_box, reason = "a response travels between owners as one pointer")]
+    spare: RefCell<Vec<Box<Response>>>,
+    date: RefCell<DateField>,
+}
+
+impl<H: Handler> Context<H> {
+    pub(crate) fn new(handler: Arc<H>, limits: Limits, counters: Arc<Counters>) -> Self {
+        Context {
+            handler,
+            limits,
+            counters,
+            spare: RefCell::new(Vec::with_capacity(SPARE)),
+            date: RefCell::new(DateField::new(SystemTime::now())),
+        }
+    }
+
+    /// Lets the handler answer. If it panics the request is answered with 500; the thread and the
+    /// connection live on.
+    pub(super) fn call(&self, request: &Request<'_>, response: &mut Response) {
+        // The response is cleared before anyone sees it again, and a handler's own state is its own affair,
+        // as it is after a panic in any thread.
+        if catch_unwind(AssertUnwindSafe(|| self.handler.handle(request, response))).is_err() {
+            Counters::count(&self.counters.handler_panics);
+            response.clear();
+            response.plain(Status::INTERNAL_SERVER_ERROR);
+        }
+    }
+
+    pub(super) fn take_response(&self) -> Box<Response> {
+        self.spare.borrow_mut().pop().unwrap_or_default()
+    }
+
+    pub(super) fn give_response(&self, mut response: Box<Response>) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE && response.fields.capacity() <= FIELDS_KEPT {
+            response.clear();
+            spare.push(response);
+        }
+    }
+
+    /// The `Date` field line of this second.
+    pub(super) fn with_date<R>(&self, put: impl FnOnce(&DateField) -> R) -> R {
+        let mut date = self.date.borrow_mut();
+        date.refresh(SystemTime::now());
+        put(&date)
+    }
+
+    /// Counts the end of a connection.
+    pub(super) fn ended(&self, close: Close) {
+        let counters = &self.counters;
+        Counters::count(match close {
+            Close::Done => return,
+            Close::CutShort => &counters.requests_cut_short,
+            Close::Idle => &counters.idle_timeouts,
+            Close::HeadTimeout => &counters.head_timeouts,
+            Close::SendTimeout => &counters.send_timeouts,
+            Close::NotDiscarded => &counters.bodies_not_discarded,
+            Close::Broken(error) if error.is_departure() => &counters.departures,
+            Close::Broken(error) => {
+                tracing::debug!(%error, "a connection broke");
+                &counters.faults
+            }
+        });
+    }
+}

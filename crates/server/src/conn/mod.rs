@@ -1,0 +1,241 @@
+//! The HTTP/1.1 connection: read a request, answer it, and so on until one side has had enough.
+
+mod context;
+mod discard;
+mod write;
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use engine::{Deadline, Error, More, Stop, Transport};
+use wire::{FieldStorage, Framing, Method, Reject, Version, parse_request};
+
+pub(crate) use context::Context;
+
+use crate::handler::{Handler, Request, Response};
+use crate::metrics::Counters;
+use discard::{discard, linger};
+use write::{send_body, write_head};
+
+/// Why a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Close {
+    /// One side wanted it, between two messages.
+    Done,
+    /// The client left in the middle of a request.
+    CutShort,
+    /// It was idle for too long.
+    Idle,
+    /// A request's head took too long, and was answered with 408.
+    HeadTimeout,
+    /// The client took too long to take its response.
+    SendTimeout,
+    /// A body that nobody wanted was too large or too slow.
+    NotDiscarded,
+    /// Sending failed, or receiving.
+    Broken(Error),
+}
+
+/// What one look at the input came to.
+enum Turn {
+    /// The head of a request is not there yet.
+    Incomplete,
+    /// A request was taken from the input and answered.
+    Answered(Box<Response>, Rest),
+    /// What came is no request that can be answered; say why and close.
+    Refused(Reject),
+}
+
+/// What is still to be done about a request once its handler has answered.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    /// How the body of the request is framed; no handler reads it yet.
+    body: Framing,
+    /// The answer must not have a body.
+    head_only: bool,
+    /// Whether the connection goes on, and how that is said.
+    persistence: Persistence,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Persistence {
+    /// As HTTP/1.1 has it; nothing needs to be said.
+    KeepAlive,
+    /// An HTTP/1.0 client asked for it, and is told.
+    KeepAliveSaid,
+    /// This is the last answer, and the client is told.
+    Close,
+}
+
+/// Serves one connection from its first byte to its last.
+pub(crate) async fn serve<T: Transport, H: Handler>(
+    mut wire: T,
+    context: Rc<Context<H>>,
+    peer: SocketAddr,
+    stop: Stop,
+) {
+    let close = match converse(&mut wire, &context, peer, &stop).await {
+        Ok(close) | Err(close) => close,
+    };
+    context.ended(close);
+}
+
+async fn converse<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    peer: SocketAddr,
+    stop: &Stop,
+) -> Result<Close, Close> {
+    // Until the first request is complete, the time for a head runs from the start of the connection.
+    let mut head_until = Some(wire.deadline(context.limits.head_time));
+    loop {
+        match take_turn(wire, context, peer, stop) {
+            Turn::Answered(response, rest) => {
+                head_until = None;
+                let persistence = rest.persistence;
+                answer(wire, context, response, rest).await?;
+                if persistence == Persistence::Close {
+                    finish(wire, context).await?;
+                    return Ok(Close::Done);
+                }
+            }
+            Turn::Refused(reject) => {
+                Counters::count(&context.counters.heads_refused);
+                return refuse(wire, context, reject).await;
+            }
+            Turn::Incomplete => {
+                flush(wire, context).await?;
+                if let Some(close) = await_input(wire, context, stop, &mut head_until).await? {
+                    return Ok(close);
+                }
+            }
+        }
+    }
+}
+
+/// Takes one request from the input, if a whole head is there, and lets the handler answer it.
+fn take_turn<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    peer: SocketAddr,
+    stop: &Stop,
+) -> Turn {
+    if wire.input().is_empty() {
+        return Turn::Incomplete;
+    }
+    let mut storage = FieldStorage::new();
+    let (head, length) = match parse_request(wire.input(), &mut storage, &context.limits.head) {
+        Ok(Some(parsed)) => parsed,
+        Ok(None) => return Turn::Incomplete,
+        Err(reject) => return Turn::Refused(reject),
+    };
+    let mut response = context.take_response();
+    context.call(&Request { head: &head, peer }, &mut response);
+    let last = !head.keep_alive
+        // The client waits for a 100 that will not come: whether its body follows cannot be known.
+        || head.expects_continue
+        // Requests that came in before the stop are still answered.
+        || (stop.is_set() && wire.input().len() == length);
+    let persistence = match head.version {
+        _ if last => Persistence::Close,
+        Version::Http10 => Persistence::KeepAliveSaid,
+        Version::Http11 => Persistence::KeepAlive,
+    };
+    let rest = Rest { body: head.framing, head_only: head.method == Method::Head, persistence };
+    wire.consume(length);
+    Turn::Answered(response, rest)
+}
+
+/// Writes an answer, and reads what the request still has for a body.
+async fn answer<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    mut response: Box<Response>,
+    rest: Rest,
+) -> Result<(), Close> {
+    write_head(wire, context, &mut response, rest).await?;
+    if !rest.head_only {
+        send_body(wire, context, &response.body).await?;
+    }
+    context.counters.answered(response.status);
+    context.give_response(response);
+    if rest.body != Framing::None && rest.persistence != Persistence::Close {
+        flush(wire, context).await?;
+        discard(wire, &context.limits, rest.body).await?;
+    }
+    Ok(())
+}
+
+/// Waits for input: for the next request as long as a connection may be idle, for the rest of a head as long
+/// as a head may take. `Some` is the end of the connection.
+async fn await_input<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    stop: &Stop,
+    head_until: &mut Option<Deadline>,
+) -> Result<Option<Close>, Close> {
+    let idle = wire.input().is_empty();
+    let until = match *head_until {
+        Some(until) => until,
+        None if idle => wire.deadline(context.limits.idle_time),
+        None => *head_until.insert(wire.deadline(context.limits.head_time)),
+    };
+    match wire.fill(until, || idle && stop.is_set()).await {
+        Ok(0) if idle => Ok(Some(Close::Done)),
+        Ok(0) => Ok(Some(Close::CutShort)),
+        Ok(_) => Ok(None),
+        Err(Error::Canceled) => Ok(Some(Close::Done)),
+        Err(Error::TimedOut) if idle => Ok(Some(Close::Idle)),
+        Err(Error::TimedOut) => {
+            let reject =
+                Reject { status: wire::Status::REQUEST_TIMEOUT, reason: "the request's head took too long" };
+            refuse(wire, context, reject).await?;
+            Ok(Some(Close::HeadTimeout))
+        }
+        Err(error) => Err(Close::Broken(error)),
+    }
+}
+
+/// Answers what cannot be answered otherwise, and lets the client read it before the connection goes.
+async fn refuse<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    reject: Reject,
+) -> Result<Close, Close> {
+    let mut response = context.take_response();
+    let text = format!("{} {}: {}\n", reject.status.code(), reject.status.reason(), reject.reason);
+    response.plain(reject.status).body(crate::Body::Owned(text.into()));
+    let rest = Rest { body: Framing::None, head_only: false, persistence: Persistence::Close };
+    answer(wire, context, response, rest).await?;
+    flush(wire, context).await?;
+    linger(wire, &context.limits).await;
+    Ok(Close::Done)
+}
+
+/// Ends a connection after its last answer.
+async fn finish<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>) -> Result<(), Close> {
+    flush(wire, context).await?;
+    if !wire.input().is_empty() {
+        // Closing a socket with unread bytes resets it, and the client could lose the answer.
+        linger(wire, &context.limits).await;
+    }
+    Ok(())
+}
+
+async fn flush<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>) -> Result<(), Close> {
+    if wire.pending() == 0 {
+        return Ok(());
+    }
+    let until = wire.deadline(context.limits.send_time);
+    wire.flush(More::No, until).await.map_err(Close::sending)
+}
+
+impl Close {
+    /// A failure to send.
+    fn sending(error: Error) -> Close {
+        match error {
+            Error::TimedOut => Close::SendTimeout,
+            error => Close::Broken(error),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Putting an answer on the wire: its head, then its body, in as few sends as they fit in.
+
+use engine::{Buf, Error, More, Transport};
+use wire::Sink;
+
+use super::{Close, Context, Persistence, Rest};
+use crate::handler::{Body, Handler, Response};
+
+/// Most bytes that the server's own lines of a head take: status, Date, Content-Length and Connection.
+const OWN_LINES: usize = 256;
+
+/// The engine's buffer as a place for wire's encoders. The caller has made sure of the room.
+struct Out<'a>(&'a mut Buf);
+
+impl Sink for Out<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        let put = self.0.append(bytes);
+        debug_assert_eq!(put, bytes.len(), "a head was not given the room it needs");
+    }
+}
+
+/// Writes the head of a response.
+pub(super) async fn write_head<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    response: &mut Response,
+    rest: Rest,
+) -> Result<(), Close> {
+    if response.fields.len() > engine::BUF_BYTES - OWN_LINES {
+        tracing::error!(
+            bytes = response.fields.len(),
+            "the fields of a response do not fit in a buffer; answered with 500"
+        );
+        response.clear();
+        response.plain(wire::Status::INTERNAL_SERVER_ERROR);
+    }
+    if wire.output().room() < response.fields.len() + OWN_LINES {
+        send(wire, context, More::Follows).await?;
+    }
+    let out = &mut Out(wire.output());
+    wire::put_status_line(out, response.status);
+    context.with_date(|date| wire::put_date(out, date));
+    out.put(&response.fields);
+    wire::put_content_length(out, response.body.len());
+    match rest.persistence {
+        Persistence::KeepAlive => {}
+        Persistence::KeepAliveSaid => out.put(b"Connection: keep-alive\r\n"),
+        Persistence::Close => out.put(b"Connection: close\r\n"),
+    }
+    out.put(b"\r\n");
+    Ok(())
+}
+
+/// Writes the body of a response behind its head. What fits in the buffer stays there, to go out with the
+/// answers to the requests behind it.
+pub(super) async fn send_body<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    body: &Body,
+) -> Result<(), Close> {
+    match body {
+        Body::Static(bytes) => write(wire, context, bytes).await,
+        Body::Shared(bytes) => write(wire, context, bytes).await,
+        Body::Owned(bytes) => write(wire, context, bytes).await,
+        Body::File(range) if range.length == 0 => Ok(()),
+        Body::File(range) => {
+            send(wire, context, More::Follows).await?;
+            wire.send_file(range.clone(), context.limits.send_time).await.map_err(Close::sending)
+        }
+    }
+}
+
+async fn write<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    bytes: &[u8],
+) -> Result<(), Close> {
+    let mut rest = bytes;
+    loop {
+        let put = wire.output().append(rest);
+        rest = &rest[put..];
+        if rest.is_empty() {
+            return Ok(());
+        }
+        send(wire, context, More::Follows).await?;
+    }
+}
+
+async fn send<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>, more: More) -> Result<(), Close> {
+    let until = wire.deadline(context.limits.send_time);
+    wire.flush(more, until).await.map_err(|error: Error| Close::sending(error))
+}

@@ -1,0 +1,119 @@
+//! What an application sees: a request comes in, a response goes out; where it runs is the model's affair.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use engine::FileRange;
+use wire::{RequestHead, Status};
+
+/// An application. It is shared by all threads; a closure over a request and a response is one.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers one request. The response starts as an empty 200.
+    fn handle(&self, request: &Request<'_>, response: &mut Response);
+}
+
+impl<F: Fn(&Request<'_>, &mut Response) + Send + Sync + 'static> Handler for F {
+    fn handle(&self, request: &Request<'_>, response: &mut Response) {
+        self(request, response);
+    }
+}
+
+/// A request, as the handler sees it.
+pub struct Request<'a> {
+    /// Method, target and fields.
+    pub head: &'a RequestHead<'a, 'a>,
+    /// Where it comes from.
+    pub peer: SocketAddr,
+}
+
+/// A response under construction.
+#[derive(Debug)]
+pub struct Response {
+    pub(crate) status: Status,
+    /// Field lines, each with its CRLF.
+    pub(crate) fields: Vec<u8>,
+    pub(crate) body: Body,
+}
+
+/// The content of a response.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// Bytes that never change.
+    Static(&'static [u8]),
+    /// Bytes shared with others, as those of a cached file are.
+    Shared(Arc<[u8]>),
+    /// Bytes of its own.
+    Owned(Vec<u8>),
+    /// A part of an open file, sent by the kernel.
+    File(FileRange),
+}
+
+impl Body {
+    /// No content.
+    pub const EMPTY: Body = Body::Static(&[]);
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Body::File(range) => range.length,
+            Body::Static(bytes) => bytes.len() as u64,
+            Body::Shared(bytes) => bytes.len() as u64,
+            Body::Owned(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Whether there is no content.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Default for Response {
+    fn default() -> Self {
+        Response { status: Status::OK, fields: Vec::with_capacity(512), body: Body::EMPTY }
+    }
+}
+
+impl Response {
+    /// Makes it an empty 200 again, keeping its memory.
+    pub fn clear(&mut self) {
+        self.status = Status::OK;
+        self.fields.clear();
+        self.body = Body::EMPTY;
+    }
+
+    /// Sets the status.
+    pub fn status(&mut self, status: Status) -> &mut Self {
+        self.status = status;
+        self
+    }
+
+    /// Adds a field. The server itself adds Date, Content-Length and Connection.
+    ///
+    /// A name or value that would break the message (RFC 9110, 5.5: CR, LF or NUL in it, or a name that is
+    /// not a token) is left out: text from a request must not be able to add fields of its own.
+    pub fn field(&mut self, name: &str, value: &[u8]) -> &mut Self {
+        if wire::put_field(&mut self.fields, name, value).is_err() {
+            tracing::warn!(name, "a response field was left out: its name or value is not allowed");
+        }
+        self
+    }
+
+    /// Adds field lines that were built before, each ending with CRLF.
+    pub(crate) fn field_lines(&mut self, lines: &[u8]) -> &mut Self {
+        self.fields.extend_from_slice(lines);
+        self
+    }
+
+    /// Sets the content.
+    pub fn body(&mut self, body: Body) -> &mut Self {
+        self.body = body;
+        self
+    }
+
+    /// A status with a line of plain text that says it.
+    pub fn plain(&mut self, status: Status) -> &mut Self {
+        let text = format!("{} {}\n", status.code(), status.reason());
+        self.status(status).field("Content-Type", b"text/plain; charset=utf-8").body(Body::Owned(text.into()))
+    }
+}

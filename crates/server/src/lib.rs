@@ -1,0 +1,15 @@
+//! The HTTP connection, written once for every architecture, and the applications it serves.
+#![forbid(unsafe_code)]
+
+pub mod app;
+mod conn;
+mod handler;
+mod limits;
+mod metrics;
+mod service;
+
+pub use handler::{Body, Handler, Request, Response};
+pub use limits::Limits;
+pub use metrics::{Counters, Totals};
+pub use service::Http;
+pub use wire::{Limits as HeadLimits, Method, Status};

@@ -1,0 +1,87 @@
+//! What the connections of one reactor count: one thread writes, any may read and sum.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use wire::Status;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Counters of one reactor.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[$doc])* pub $name: AtomicU64,)*
+        }
+
+        /// Counters at one moment, summed over reactors.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Totals {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Totals {
+            /// Sums the counters of all reactors.
+            pub fn of<'a>(counters: impl IntoIterator<Item = &'a Arc<Counters>>) -> Self {
+                let mut totals = Totals::default();
+                for counters in counters {
+                    $(totals.$name += counters.$name.load(Ordering::Relaxed);)*
+                }
+                totals
+            }
+
+            /// Every counter with its name.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Requests answered, whatever the status.
+    requests,
+    /// Answers with status 2xx.
+    responses_2xx,
+    /// Answers with status 3xx.
+    responses_3xx,
+    /// Answers with status 4xx.
+    responses_4xx,
+    /// Answers with status 5xx.
+    responses_5xx,
+    /// Requests whose head was refused: malformed, ambiguous or too large.
+    heads_refused,
+    /// Connections whose request head did not come in time.
+    head_timeouts,
+    /// Connections closed after being idle for too long.
+    idle_timeouts,
+    /// Connections cut because the client took too long to take its response.
+    send_timeouts,
+    /// Connections that ended in the middle of a request.
+    requests_cut_short,
+    /// Connections that the client reset, or left while an answer was on its way.
+    departures,
+    /// Connections closed because a request body that nobody wanted was too large or too slow.
+    bodies_not_discarded,
+    /// Handlers that panicked; each was answered with 500.
+    handler_panics,
+    /// Connections that ended for a fault of the kernel or of a file that was cut while it was sent.
+    faults,
+}
+
+impl Counters {
+    /// Adds one. A single thread writes each counter, so no locked instruction is needed.
+    pub(crate) fn count(counter: &AtomicU64) {
+        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Counts an answer.
+    pub(crate) fn answered(&self, status: Status) {
+        Self::count(&self.requests);
+        Self::count(match status.code() {
+            ..300 => &self.responses_2xx,
+            300..400 => &self.responses_3xx,
+            400..500 => &self.responses_4xx,
+            _ => &self.responses_5xx,
+        });
+    }
+}

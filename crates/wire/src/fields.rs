@@ -1,0 +1,116 @@
+//! What the fields of a message say about the message itself: its framing, its host, and its connection.
+
+use httparse::Header;
+
+/// Everything about framing and persistence that one pass over the fields of a message finds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Survey<'b> {
+    pub(crate) host: Option<&'b [u8]>,
+    pub(crate) hosts: u32,
+    pub(crate) length: Option<u64>,
+    /// A Content-Length that is no number, or more than one.
+    pub(crate) bad_length: bool,
+    pub(crate) coding: Option<Coding>,
+    pub(crate) close: bool,
+    pub(crate) keep_alive: bool,
+    pub(crate) expect: Option<Expect>,
+}
+
+/// What Transfer-Encoding says (RFC 9112, 6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    /// `chunked`, and nothing else.
+    Chunked,
+    /// A coding that is not implemented here, with `chunked` last.
+    Unknown,
+    /// Not with `chunked` last, or with it twice: nobody can say where the message ends.
+    NotFinal,
+}
+
+/// What Expect says (RFC 9110, 10.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expect {
+    Continue,
+    Unknown,
+}
+
+impl<'b> Survey<'b> {
+    pub(crate) fn of(fields: &[Header<'b>]) -> Self {
+        let mut survey = Survey::default();
+        for field in fields {
+            // The length of the name tells most fields apart without a comparison.
+            match field.name.len() {
+                4 if field.name.eq_ignore_ascii_case("host") => {
+                    survey.hosts += 1;
+                    survey.host = Some(field.value);
+                }
+                6 if field.name.eq_ignore_ascii_case("expect") => {
+                    let known = field.value.eq_ignore_ascii_case(b"100-continue");
+                    survey.expect = Some(if known { Expect::Continue } else { Expect::Unknown });
+                }
+                10 if field.name.eq_ignore_ascii_case("connection") => survey.connection(field.value),
+                14 if field.name.eq_ignore_ascii_case("content-length") => survey.content_length(field.value),
+                17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
+                    survey.transfer_encoding(field.value)
+                }
+                _ => {}
+            }
+        }
+        survey
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in list(value) {
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    fn content_length(&mut self, value: &[u8]) {
+        let length = decimal(value);
+        // Also a repetition of the same number is refused: no client needs it, and it is a known way to make
+        // two parsers disagree.
+        self.bad_length |= length.is_none() || self.length.is_some();
+        self.length = length;
+    }
+
+    fn transfer_encoding(&mut self, value: &[u8]) {
+        for coding in list(value) {
+            self.coding = Some(match (self.coding, coding.eq_ignore_ascii_case(b"chunked")) {
+                (None, true) => Coding::Chunked,
+                (None, false) => Coding::NotFinal,
+                // Something behind `chunked`, or `chunked` again.
+                (Some(Coding::Chunked | Coding::Unknown), _) => return self.coding = Some(Coding::NotFinal),
+                (Some(Coding::NotFinal), true) => Coding::Unknown,
+                (Some(Coding::NotFinal), false) => Coding::NotFinal,
+            });
+        }
+        if self.coding.is_none() {
+            self.coding = Some(Coding::NotFinal);
+        }
+    }
+}
+
+/// The members of a comma-separated list (RFC 9110, 5.6.1), without white space and empty ones.
+fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+/// A number of digits only: no sign, no space, no overflow.
+fn decimal(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    value.iter().try_fold(0u64, |number, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// Whether a line ends with LF alone. The tokenizer takes that for a line's end; a proxy in front may not, and
+/// then the two disagree on where a message ends (RFC 9112, 2.2 lets us refuse it).
+pub(crate) fn has_bare_lf(head: &[u8]) -> bool {
+    // Without an early exit, so that the compiler can compare many bytes at once.
+    let starts_with_lf = head.first() == Some(&b'\n');
+    head.windows(2).fold(starts_with_lf, |bare, pair| bare | (pair[1] == b'\n' && pair[0] != b'\r'))
+}

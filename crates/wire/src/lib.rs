@@ -1,0 +1,24 @@
+//! Bytes to HTTP/1.1 and back: pure functions over slices, with no sockets and no allocation.
+//!
+//! A server reads with [`parse_request`], [`decode_path`] and [`ChunkedDecoder`], and writes with the `put_`
+//! functions; a client reads with [`parse_answer`]. Whoever calls them owns the bytes and does the waiting.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod chunked;
+mod date;
+mod fields;
+mod request;
+mod response;
+mod status;
+mod target;
+
+pub use answer::{AnswerError, AnswerFraming, AnswerHead, parse_answer};
+pub use chunked::{ChunkError, ChunkedDecoder, Step};
+pub use date::{DateField, HttpDate, parse_date};
+pub use request::{
+    FieldStorage, Framing, Limits, MOST_FIELDS, Method, Reject, RequestHead, Version, parse_request,
+};
+pub use response::{BadField, Sink, put_content_length, put_date, put_field, put_status_line};
+pub use status::Status;
+pub use target::{PathError, decode_path};
