@@ -1,0 +1,205 @@
+//! One connection of a closed loop: send, receive the whole answer, record, and again.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use engine::{Deadline, Driver, Error, Io, More, Stream, Tcp, Transport};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use wire::{AnswerFraming, AnswerHead, ChunkedDecoder, FieldStorage, parse_answer};
+
+use crate::record::{Fault, Recorder};
+
+/// Pause after a failed connect, so that a server that is down is not hammered.
+const BACK_OFF: Duration = Duration::from_millis(10);
+
+/// What the connections of one thread share.
+pub(crate) struct Job {
+    pub(crate) address: SocketAddr,
+    pub(crate) request: Vec<u8>,
+    pub(crate) to_head: bool,
+    pub(crate) close: bool,
+    pub(crate) timeout: Duration,
+    /// Requests that may still be started; `u64::MAX` where time is the limit.
+    pub(crate) left: Cell<u64>,
+    /// No new request is started any more.
+    pub(crate) over: Cell<bool>,
+    pub(crate) recorder: RefCell<Recorder>,
+    /// Told about each request as it ends, for the view while it runs.
+    pub(crate) live: std::sync::Arc<crate::run::Live>,
+}
+
+impl Job {
+    /// Whether another request may be started; takes it from the number that is left.
+    fn start_one(&self) -> bool {
+        if self.over.get() || self.left.get() == 0 {
+            return false;
+        }
+        if self.left.get() != u64::MAX {
+            self.left.set(self.left.get() - 1);
+        }
+        true
+    }
+}
+
+/// Runs one connection, connecting again whenever it ends, until no request may be started.
+pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
+    let mut connection: Option<Tcp<D>> = None;
+    let mut start = Instant::now();
+    while job.start_one() {
+        let until = Deadline::at(start + job.timeout);
+        let result = exchange(&io, &job, &mut connection, until).await;
+        let end = Instant::now();
+        job.live.ended(result.is_ok());
+        let mut recorder = job.recorder.borrow_mut();
+        match result {
+            Ok(answer) => {
+                recorder.response(answer.code, answer.bytes, end - start, end);
+                if !answer.keep_alive || job.close {
+                    connection = None;
+                }
+                // In a closed loop the next request starts when this answer is complete.
+                start = end;
+            }
+            Err(fault) => {
+                recorder.fault(fault, end);
+                drop(recorder);
+                connection = None;
+                if matches!(fault, Fault::ConnectRefused | Fault::ConnectTimeout | Fault::ConnectFailed) {
+                    io.sleep(Deadline::at(end + BACK_OFF)).await;
+                }
+                start = Instant::now();
+            }
+        }
+    }
+}
+
+/// A complete answer.
+struct Answer {
+    code: u16,
+    bytes: u64,
+    keep_alive: bool,
+}
+
+/// Sends one request and receives its answer, over a new connection if there is none.
+async fn exchange<D: Driver>(
+    io: &Io<D>,
+    job: &Job,
+    connection: &mut Option<Tcp<D>>,
+    until: Deadline,
+) -> Result<Answer, Fault> {
+    let wire = match connection {
+        Some(wire) => wire,
+        None => connection.insert(connect(io, job.address, until).await?),
+    };
+    let mut rest = &job.request[..];
+    while !rest.is_empty() {
+        rest = &rest[wire.output().append(rest)..];
+        wire.flush(More::No, until).await.map_err(fault)?;
+    }
+    receive(wire, job.to_head, until).await
+}
+
+async fn connect<D: Driver>(io: &Io<D>, address: SocketAddr, until: Deadline) -> Result<Tcp<D>, Fault> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
+        .map_err(|_| Fault::ConnectFailed)?;
+    match Stream::connect(io, socket, address, until).await {
+        Ok(stream) => Ok(Tcp::new(stream)),
+        Err(Error::TimedOut) => Err(Fault::ConnectTimeout),
+        Err(Error::Os(Errno::CONNREFUSED)) => Err(Fault::ConnectRefused),
+        Err(_) => Err(Fault::ConnectFailed),
+    }
+}
+
+/// Receives one answer to its last byte.
+async fn receive<T: Transport>(wire: &mut T, to_head: bool, until: Deadline) -> Result<Answer, Fault> {
+    let mut bytes = 0;
+    let head = loop {
+        if let Some((head, length)) = parse(wire, to_head)? {
+            wire.consume(length);
+            bytes += length as u64;
+            // An interim answer (RFC 9110, 15.2) is followed by the final one.
+            if head.code >= 200 {
+                break head;
+            }
+            continue;
+        }
+        let begun = bytes > 0 || !wire.input().is_empty();
+        if more(wire, until).await? == 0 {
+            return Err(if begun { Fault::ShortResponse } else { Fault::ClosedEarly });
+        }
+    };
+    bytes += match head.framing {
+        AnswerFraming::None => 0,
+        AnswerFraming::Length(length) => receive_length(wire, length, until).await?,
+        AnswerFraming::Chunked => receive_chunked(wire, until).await?,
+        AnswerFraming::UntilClose => receive_rest(wire, until).await?,
+    };
+    Ok(Answer { code: head.code, bytes, keep_alive: head.keep_alive })
+}
+
+fn parse<T: Transport>(wire: &T, to_head: bool) -> Result<Option<(AnswerHead, usize)>, Fault> {
+    if wire.input().is_empty() {
+        return Ok(None);
+    }
+    parse_answer(wire.input(), &mut FieldStorage::new(), to_head).map_err(|_| Fault::Malformed)
+}
+
+async fn receive_length<T: Transport>(wire: &mut T, length: u64, until: Deadline) -> Result<u64, Fault> {
+    let mut left = length;
+    loop {
+        let n = wire.input().len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        wire.consume(n);
+        left -= n as u64;
+        if left == 0 {
+            return Ok(length);
+        }
+        if more(wire, until).await? == 0 {
+            return Err(Fault::ShortResponse);
+        }
+    }
+}
+
+async fn receive_chunked<T: Transport>(wire: &mut T, until: Deadline) -> Result<u64, Fault> {
+    let mut decoder = ChunkedDecoder::new();
+    let mut bytes = 0;
+    loop {
+        let step = decoder.decode(wire.input()).map_err(|_| Fault::Malformed)?;
+        wire.consume(step.consumed);
+        bytes += step.consumed as u64;
+        if step.done {
+            return Ok(bytes);
+        }
+        if wire.input().is_empty() && more(wire, until).await? == 0 {
+            return Err(Fault::ShortResponse);
+        }
+    }
+}
+
+async fn receive_rest<T: Transport>(wire: &mut T, until: Deadline) -> Result<u64, Fault> {
+    let mut bytes = 0;
+    loop {
+        let n = wire.input().len();
+        wire.consume(n);
+        bytes += n as u64;
+        if more(wire, until).await? == 0 {
+            return Ok(bytes);
+        }
+    }
+}
+
+async fn more<T: Transport>(wire: &mut T, until: Deadline) -> Result<usize, Fault> {
+    wire.fill(until, || false).await.map_err(fault)
+}
+
+fn fault(error: Error) -> Fault {
+    match error {
+        Error::TimedOut => Fault::ResponseTimeout,
+        // A head that fills a whole buffer and has not ended.
+        Error::Os(Errno::NOBUFS) => Fault::Malformed,
+        error if error.is_departure() => Fault::Reset,
+        _ => Fault::Other,
+    }
+}

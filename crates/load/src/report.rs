@@ -1,0 +1,123 @@
+//! An outcome as a person reads it.
+
+use std::fmt::{self, Write};
+
+use crate::outcome::{Distribution, Outcome};
+
+/// Above this share of a core the load generator may be what limits the figures.
+const CLIENT_BUSY: f64 = 0.8;
+
+/// The whole outcome in some lines of text.
+pub fn text(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_summary(&mut text, outcome);
+    text
+}
+
+fn write_summary(out: &mut String, outcome: &Outcome) -> fmt::Result {
+    let plan = &outcome.plan;
+    let kind = if plan.close { "a connection per request" } else { "keep-alive" };
+    writeln!(out, "{} {}", plan.method, plan.url)?;
+    writeln!(
+        out,
+        "  closed loop, {} connections, {kind}, {} threads, {:.2} s",
+        plan.connections, outcome.threads, outcome.duration_s
+    )?;
+    writeln!(out)?;
+    writeln!(
+        out,
+        "  requests       {:>12}   {:.1} per second",
+        outcome.requests, outcome.requests_per_second
+    )?;
+    writeln!(
+        out,
+        "  received       {:>12}   {} per second",
+        bytes(outcome.bytes_received as f64),
+        bytes(outcome.bytes_per_second)
+    )?;
+    for (code, count) in &outcome.statuses {
+        writeln!(out, "  status {code}     {count:>12}")?;
+    }
+    writeln!(out, "  errors         {:>12}", outcome.errors.total())?;
+    for (name, count) in outcome.errors.named().into_iter().filter(|(_, count)| *count > 0) {
+        writeln!(out, "    {:<16} {count:>8}", name.replace('_', " "))?;
+    }
+    if outcome.drained > 0 {
+        writeln!(
+            out,
+            "  after the end  {:>12}   complete, in the times below, not in the rate",
+            outcome.drained
+        )?;
+    }
+    writeln!(out)?;
+    write_times(out, &outcome.response_time_us)?;
+    writeln!(out)?;
+    let client = &outcome.client;
+    writeln!(
+        out,
+        "  client         {:>9.2} us of CPU per request, busiest thread {:.0} % of a core",
+        client.cpu_us_per_request,
+        client.busiest_thread_share * 100.0
+    )?;
+    if client.busiest_thread_share > CLIENT_BUSY {
+        writeln!(
+            out,
+            "  note: the client is near its limit; these figures may be its own and not the server's"
+        )?;
+    }
+    Ok(())
+}
+
+fn write_times(out: &mut String, times: &Distribution) -> fmt::Result {
+    writeln!(out, "  response time")?;
+    if times.count == 0 {
+        return writeln!(out, "    no request got an answer");
+    }
+    for (name, us) in [
+        ("p50", times.p50),
+        ("p75", times.p75),
+        ("p90", times.p90),
+        ("p95", times.p95),
+        ("p99", times.p99),
+        ("p99.9", times.p99_9),
+        ("p99.99", times.p99_99),
+        ("p99.999", times.p99_999),
+    ] {
+        let value = us.map_or("n/a (fewer than 100 samples beyond it)".into(), |us| duration(us as f64));
+        writeln!(out, "    {name:<8} {value:>10}")?;
+    }
+    writeln!(out, "    {:<8} {:>10}", "max", duration(times.max as f64))?;
+    writeln!(out, "    {:<8} {:>10}   (sd {})", "mean", duration(times.mean), duration(times.stddev))
+}
+
+/// A time in the unit that suits it.
+pub fn duration(us: f64) -> String {
+    match us {
+        ..1e3 => format!("{us:.0} us"),
+        ..1e6 => format!("{:.2} ms", us / 1e3),
+        _ => format!("{:.2} s", us / 1e6),
+    }
+}
+
+/// A number of bytes in the unit that suits it.
+pub fn bytes(bytes: f64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let step = (0..UNITS.len() - 1).take_while(|step| bytes >= 1024f64.powi(*step as i32 + 1)).count();
+    let decimals = if step == 0 { 0 } else { 2 };
+    format!("{:.decimals$} {}", bytes / 1024f64.powi(step as i32), UNITS[step])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_suit_the_number() {
+        assert_eq!([duration(12.0), duration(1500.0), duration(2.5e6)], ["12 us", "1.50 ms", "2.50 s"]);
+        assert_eq!(
+            [bytes(0.0), bytes(1023.0), bytes(1536.0), bytes(3e9)],
+            ["0 B", "1023 B", "1.50 KiB", "2.79 GiB"]
+        );
+    }
+}

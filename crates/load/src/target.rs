@@ -1,0 +1,121 @@
+//! Where a load goes: a URL taken apart, and the bytes of the request for it.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use crate::error::Error;
+use crate::plan::Plan;
+
+/// An `http` URL taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// Host and port as they stand in the URL, for the Host field.
+    authority: String,
+    host: String,
+    port: u16,
+    /// Path and query.
+    path: String,
+}
+
+impl Target {
+    pub(crate) fn parse(url: &str) -> Result<Self, Error> {
+        let bad = |problem: &str| Error::Plan(format!("URL {url:?}: {problem}"));
+        let rest = match url.split_once("://") {
+            Some(("http", rest)) => rest,
+            Some(("https", _)) => return Err(bad("https is not spoken yet; give an http:// URL")),
+            Some(_) => return Err(bad("the scheme must be http")),
+            None => return Err(bad("must begin with http://")),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if authority.contains('@') {
+            return Err(bad("user names in URLs are not supported; give an Authorization field"));
+        }
+        let (host, port) = match authority.rsplit_once(':') {
+            // Within brackets a colon belongs to an IPv6 address.
+            Some((host, port)) if !port.contains(']') => {
+                (host, port.parse().map_err(|_| bad("the port must be a number from 1 to 65535"))?)
+            }
+            _ => (authority, 80),
+        };
+        if host.is_empty() || port == 0 {
+            return Err(bad("there is no host, or the port is 0"));
+        }
+        if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+            return Err(bad("there is a space or a control byte in it; write them with %"));
+        }
+        let path = if path.starts_with('/') { path.into() } else { format!("/{path}") };
+        Ok(Target { authority: authority.into(), host: host.trim_matches(['[', ']']).into(), port, path })
+    }
+
+    /// The address of the host.
+    pub(crate) fn resolve(&self) -> Result<SocketAddr, Error> {
+        let failed = |cause| Error::Resolve { host: self.host.clone(), cause };
+        let mut addresses = (self.host.as_str(), self.port).to_socket_addrs().map_err(failed)?;
+        addresses.next().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
+    }
+
+    /// The bytes of the plan's request.
+    pub(crate) fn request(&self, plan: &Plan) -> Vec<u8> {
+        let mut request = format!("{} {} HTTP/1.1\r\n", plan.method, self.path);
+        if !plan.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            request.push_str(&format!("Host: {}\r\n", self.authority));
+        }
+        for (name, value) in &plan.fields {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if plan.close {
+            request.push_str("Connection: close\r\n");
+        }
+        request.push_str("\r\n");
+        request.into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        for (url, authority, host, port, path) in [
+            ("http://localhost", "localhost", "localhost", 80, "/"),
+            ("http://127.0.0.1:8080/a?b=c#d", "127.0.0.1:8080", "127.0.0.1", 8080, "/a?b=c"),
+            ("http://[::1]:81/x", "[::1]:81", "::1", 81, "/x"),
+            ("http://[::1]/", "[::1]", "::1", 80, "/"),
+            ("http://host?q", "host", "host", 80, "/?q"),
+        ] {
+            let expected = Target { authority: authority.into(), host: host.into(), port, path: path.into() };
+            assert_eq!(Target::parse(url).unwrap(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_loaded_is_explained() {
+        for (url, expected) in [
+            ("localhost:80", "must begin with http://"),
+            ("https://x/", "https is not spoken yet; give an http:// URL"),
+            ("ftp://x/", "the scheme must be http"),
+            ("http:///x", "there is no host, or the port is 0"),
+            ("http://x:0/", "there is no host, or the port is 0"),
+            ("http://x:99999/", "the port must be a number from 1 to 65535"),
+            ("http://a@x/", "user names in URLs are not supported; give an Authorization field"),
+            ("http://x/a b", "there is a space or a control byte in it; write them with %"),
+        ] {
+            let error = Target::parse(url).unwrap_err().to_string();
+            assert_eq!(error, format!("URL {url:?}: {expected}"));
+        }
+    }
+
+    #[test]
+    fn the_request_has_one_host() {
+        let mut plan = Plan::new("http://127.0.0.1:8080/x?y");
+        let target = Target::parse(&plan.url).unwrap();
+        assert_eq!(target.request(&plan), b"GET /x?y HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n");
+        plan.close = true;
+        plan.fields = vec![("host".into(), "example.org".into())];
+        assert_eq!(
+            target.request(&plan),
+            b"GET /x?y HTTP/1.1\r\nhost: example.org\r\nConnection: close\r\n\r\n"
+        );
+    }
+}

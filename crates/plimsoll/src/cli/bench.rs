@@ -1,0 +1,138 @@
+//! `plimsoll bench`: a load against a URL, and what came back.
+
+use std::fs;
+use std::io::{IsTerminal, Write, stderr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use load::{Outcome, Phase, Plan, Progress, Stop, Switch};
+
+use super::Failure;
+use super::signals::Watch;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// What to load: http://HOST[:PORT][/PATH]
+    url: String,
+    /// Connections, each with one request under way (closed loop)
+    #[arg(short, long, value_name = "N", default_value_t = 64)]
+    connections: u32,
+    /// How long to measure [default: 10s]
+    #[arg(short, long, value_name = "TIME", conflicts_with = "requests", value_parser = humantime::parse_duration)]
+    duration: Option<Duration>,
+    /// How many requests to measure, instead of a time
+    #[arg(short = 'n', long, value_name = "N")]
+    requests: Option<u64>,
+    /// Threads that share the connections; 0 takes one per usable core
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    threads: u32,
+    /// Load before measuring starts, not recorded
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    warmup: Duration,
+    /// How long a connect or a whole response may take
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    /// A connection for every request
+    #[arg(long)]
+    close: bool,
+    /// Request method
+    #[arg(long, value_name = "METHOD", default_value = "GET")]
+    method: String,
+    /// Request field, `Name: value`; may be given several times
+    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = parse_field)]
+    headers: Vec<(String, String)>,
+    /// Cores the load's threads are pinned to, in turn: 1 or 0,2
+    #[arg(long, value_name = "CORES", value_delimiter = ',')]
+    cpus: Vec<usize>,
+    /// Write the result as JSON to a file, or with - to standard output in place of the text
+    #[arg(long, value_name = "FILE")]
+    json: Option<String>,
+}
+
+fn parse_field(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("must be of the form Name: value")?;
+    Ok((name.trim().into(), value.trim().into()))
+}
+
+impl Args {
+    fn plan(&self) -> Plan {
+        let stop = match (self.requests, self.duration) {
+            (Some(requests), _) => Stop::Requests(requests),
+            (None, duration) => Stop::Seconds(duration.unwrap_or(Duration::from_secs(10)).as_secs_f64()),
+        };
+        Plan {
+            connections: self.connections,
+            threads: self.threads,
+            stop,
+            warmup_s: self.warmup.as_secs_f64(),
+            timeout_s: self.timeout.as_secs_f64(),
+            close: self.close,
+            method: self.method.clone(),
+            fields: self.headers.clone(),
+            cpus: self.cpus.clone(),
+            ..Plan::new(&self.url)
+        }
+    }
+}
+
+pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let plan = args.plan();
+    plan.validate().map_err(Failure::usage)?;
+    let cancel = Switch::default();
+    Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |_| ());
+    let outcome = load::run_until(&plan, &cancel, &mut live_view())?;
+    match args.json.as_deref() {
+        Some("-") => println!("{}", json(&outcome)?),
+        Some(file) => {
+            fs::write(file, json(&outcome)? + "\n").with_context(|| format!("cannot write {file}"))?;
+            print!("{}", load::report::text(&outcome));
+        }
+        None => print!("{}", load::report::text(&outcome)),
+    }
+    if outcome.requests == 0 {
+        return Err(nothing_came(&outcome).into());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn json(outcome: &Outcome) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(outcome)?)
+}
+
+fn nothing_came(outcome: &Outcome) -> anyhow::Error {
+    let url = &outcome.plan.url;
+    let named = outcome.errors.named();
+    match named.iter().max_by_key(|(_, count)| count) {
+        Some((name, count)) if *count > 0 => {
+            anyhow::anyhow!("{url} gave no complete response: {} ({count} times)", name.replace('_', " "))
+        }
+        _ => anyhow::anyhow!("{url} gave no complete response"),
+    }
+}
+
+/// A line on the terminal that follows the load; nothing where nobody watches.
+fn live_view() -> impl FnMut(&Progress) {
+    let watched = stderr().is_terminal();
+    move |progress| {
+        if !watched {
+            return;
+        }
+        let _ = if progress.phase == Phase::Draining {
+            write!(stderr(), "\r\x1b[K")
+        } else {
+            let phase = if progress.phase == Phase::Warmup { "warming up" } else { "measuring" };
+            let left =
+                progress.total.map(|total| total.saturating_sub(progress.elapsed).as_secs_f64().ceil());
+            write!(
+                stderr(),
+                "\r\x1b[K{phase}: {:.0} requests/s, {} answers, {} errors{}",
+                progress.recent_per_second,
+                progress.requests,
+                progress.errors,
+                left.map(|left| format!(", {left:.0} s left")).unwrap_or_default()
+            )
+        };
+        let _ = stderr().flush();
+    }
+}

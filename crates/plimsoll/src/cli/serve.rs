@@ -1,0 +1,139 @@
+//! `plimsoll serve`: a directory becomes a web site, until a signal ends it.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use bytesize::ByteSize;
+use engine::Settings;
+use engine::listen::BACKLOG;
+use server::app::{Beneath, Site};
+use server::{Http, Limits};
+
+use super::signals::Watch;
+use super::{Failure, topology};
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Directory to serve
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    topology: topology::Flags,
+    #[command(flatten)]
+    limits: LimitFlags,
+}
+
+/// The bounds of a connection.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitFlags {
+    /// Largest head of a request: 431 past it, at most 16KiB
+    #[arg(long, value_name = "SIZE", default_value = "16KiB")]
+    header_bytes: ByteSize,
+    /// Longest target of a request: 414 past it
+    #[arg(long, value_name = "SIZE", default_value = "8KiB")]
+    target_bytes: ByteSize,
+    /// Time for a whole request head: 408 past it
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    header_timeout: Duration,
+    /// How long a connection may stay open between requests
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    idle_timeout: Duration,
+    /// How long a client may take nothing of its response before it is cut off
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    send_timeout: Duration,
+    /// Connections that may wait to be accepted (the kernel caps it at net.core.somaxconn)
+    #[arg(long, value_name = "N", default_value_t = BACKLOG)]
+    backlog: u32,
+    /// How long requests under way may take to finish after SIGTERM or SIGINT
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    drain: Duration,
+}
+
+impl LimitFlags {
+    fn resolve(&self) -> anyhow::Result<Limits> {
+        let most = engine::BUF_BYTES as u64;
+        anyhow::ensure!(
+            (64..=most).contains(&self.header_bytes.0),
+            "--header-bytes {}: must be 64 B to {}",
+            self.header_bytes,
+            ByteSize(most)
+        );
+        anyhow::ensure!(
+            (1..=self.header_bytes.0).contains(&self.target_bytes.0),
+            "--target-bytes {}: must be at least 1 B and no more than --header-bytes ({})",
+            self.target_bytes,
+            self.header_bytes
+        );
+        anyhow::ensure!(self.backlog > 0, "--backlog 0: must be at least 1");
+        for (flag, time) in [
+            ("--header-timeout", self.header_timeout),
+            ("--idle-timeout", self.idle_timeout),
+            ("--send-timeout", self.send_timeout),
+        ] {
+            anyhow::ensure!(!time.is_zero(), "{flag} 0s: must be longer; nothing could be served");
+        }
+        Ok(Limits {
+            head: wire_limits(self.header_bytes.0 as usize, self.target_bytes.0 as usize),
+            head_time: self.header_timeout,
+            idle_time: self.idle_timeout,
+            send_time: self.send_timeout,
+            ..Limits::default()
+        })
+    }
+}
+
+fn wire_limits(head_bytes: usize, target_bytes: usize) -> server::HeadLimits {
+    server::HeadLimits { head_bytes, target_bytes, ..server::HeadLimits::default() }
+}
+
+pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let (topology, choices) = args.topology.resolve().map_err(Failure::usage)?;
+    let limits = args.limits.resolve().map_err(Failure::usage)?;
+    let site = Site::open(&args.dir)
+        .with_context(|| format!("cannot serve {}: give a readable directory", args.dir.display()))
+        .map_err(Failure::usage)?;
+    let beneath = site.root().beneath();
+    // Before the first thread starts, so that no signal is missed.
+    let signals = Watch::start().context("cannot watch for signals")?;
+    let http = Arc::new(Http::new(site, limits, topology.reactors));
+    let settings =
+        Settings { topology, address: args.listen, backlog: args.limits.backlog, drain: args.limits.drain };
+    let running = engine::start(&settings, http.clone()).with_context(|| {
+        format!("cannot listen on {}: choose another with --listen ADDRESS:PORT", args.listen)
+    })?;
+
+    eprintln!("plimsoll {} serves {}", env!("CARGO_PKG_VERSION"), args.dir.display());
+    for topology::Choice { setting, value, why } in &choices {
+        eprintln!("  {setting:<12} {value:<24} {why}");
+    }
+    eprintln!("  {:<12} {:<24} {}", "files", "beneath the root", kept_by(beneath));
+    eprintln!("listening on http://{}/", running.address());
+
+    let drain = humantime::format_duration(args.limits.drain);
+    signals.then_stop(running.stop(), move |signal| {
+        eprintln!("stopping: {signal}; requests under way have {drain} to finish");
+    });
+    running.join().context("the server could not go on")?;
+    let totals = http.totals();
+    eprintln!("stopped: {} requests answered", totals.requests);
+    for (name, count) in totals.named().into_iter().filter(|(name, count)| *count > 0 && *name != "requests")
+    {
+        tracing::info!(count, "{name}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn kept_by(beneath: Beneath) -> &'static str {
+    match beneath {
+        Beneath::Kernel => "by the kernel (openat2, RESOLVE_BENEATH)",
+        Beneath::Walk => "by following no symbolic links: openat2 is not to be had here",
+    }
+}
