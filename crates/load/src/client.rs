@@ -52,10 +52,9 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
         let result = exchange(&io, &job, &mut connection, until).await;
         let end = Instant::now();
         job.live.ended(result.is_ok());
-        let mut recorder = job.recorder.borrow_mut();
         match result {
             Ok(answer) => {
-                recorder.response(answer.code, answer.bytes, end - start, end);
+                job.recorder.borrow_mut().response(answer.code, answer.bytes, end - start, end);
                 if !answer.keep_alive || job.close {
                     connection = None;
                 }
@@ -63,8 +62,7 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
                 start = end;
             }
             Err(fault) => {
-                recorder.fault(fault, end);
-                drop(recorder);
+                job.recorder.borrow_mut().fault(fault, end);
                 connection = None;
                 if matches!(fault, Fault::ConnectRefused | Fault::ConnectTimeout | Fault::ConnectFailed) {
                     io.sleep(Deadline::at(end + BACK_OFF)).await;

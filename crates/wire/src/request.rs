@@ -158,12 +158,12 @@ pub fn parse_request<'s, 'b>(
     Ok(Some((head, length)))
 }
 
-/// A head of which a part is still to come: refused already if it has passed a bound.
+/// A head of which a part is still to come: refused already if it has passed a bound, rather than waited for.
 fn incomplete<T>(input: &[u8], limits: &Limits) -> Result<Option<T>, Reject> {
     // The method and the version take few bytes beside the target.
     const BESIDE_TARGET: usize = 64;
-    let line_is_open = !input.trim_ascii_start().contains(&b'\n');
-    if line_is_open && input.len() > limits.target_bytes + BESIDE_TARGET {
+    let line = input.trim_ascii_start().split(|byte| *byte == b'\n').next().unwrap_or_default();
+    if line.len() > limits.target_bytes + BESIDE_TARGET {
         return Err(Reject::new(Status::URI_TOO_LONG, "the target is too long"));
     }
     if input.len() >= limits.head_bytes {
@@ -190,7 +190,8 @@ fn refused(error: Error, input: &[u8]) -> Reject {
 fn names_other_version(input: &[u8]) -> bool {
     let line =
         input.trim_ascii_start().split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
-    let version = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ').skip(2);
+    let (Some(version), None) = (words.next(), words.next()) else { return false };
     matches!(version, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
         if major.is_ascii_digit() && minor.is_ascii_digit())
 }

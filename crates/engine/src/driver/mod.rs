@@ -116,7 +116,7 @@ impl Lane {
 
     /// The lane of [`key`](Self::key).
     pub(crate) fn of_key(key: u32) -> Lane {
-        Lane { socket: key / 2, side: if key % 2 == 0 { Side::Read } else { Side::Write } }
+        Lane { socket: key / 2, side: if key.is_multiple_of(2) { Side::Read } else { Side::Write } }
     }
 }
 

@@ -28,10 +28,12 @@ impl Service for Echo {
 
 impl<D: Driver> Connections<D> for Echo {
     fn serve(&self, stream: Stream<D>, _: SocketAddr, stop: Stop) -> impl Future<Output = ()> + 'static {
-        async move {
-            let _ = echo(&mut Tcp::new(stream), &stop).await;
-        }
+        converse(stream, stop)
     }
+}
+
+async fn converse<D: Driver>(stream: Stream<D>, stop: Stop) {
+    let _ = echo(&mut Tcp::new(stream), &stop).await;
 }
 
 async fn echo<D: Driver>(wire: &mut Tcp<D>, stop: &Stop) -> Result<(), Error> {

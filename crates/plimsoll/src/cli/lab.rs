@@ -1,12 +1,135 @@
 //! `plimsoll lab`: whole experiments.
 
+use std::env;
+use std::fs;
+use std::io::{IsTerminal, Write, stderr};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use lab::{Options, Progress};
+use load::Switch;
 
 use super::Failure;
+use super::signals::Watch;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {}
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
 
-pub(super) fn run(_: Args) -> Result<ExitCode, Failure> {
-    Ok(ExitCode::SUCCESS)
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Show the experiments that come with the program
+    List,
+    /// Run an experiment and write its report
+    Run(RunArgs),
+    /// Write the report of a finished experiment again, from its results.json
+    Report {
+        /// Directory of the experiment
+        dir: PathBuf,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct RunArgs {
+    /// An experiment by name, or a file that ends in .toml
+    experiment: String,
+    /// Take the experiment's quick values: a first look in minutes
+    #[arg(long)]
+    quick: bool,
+    /// Directory to serve, for experiments that do not make their own files
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Directory for the results; must not be there yet [default: out/NAME-TIME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
+    match args.command {
+        Command::List => {
+            for (name, title) in lab::known() {
+                println!("{name:<12} {title}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Run(args) => run_one(args),
+        Command::Report { dir } => {
+            let file = dir.join("results.json");
+            let text = fs::read_to_string(&file)
+                .with_context(|| format!("cannot read {}", file.display()))
+                .map_err(Failure::usage)?;
+            let results = serde_json::from_str(&text)
+                .with_context(|| format!("{} is not the results of an experiment", file.display()))?;
+            let report = dir.join("report.html");
+            fs::write(&report, lab::report::html(&results))
+                .with_context(|| format!("cannot write {}", report.display()))?;
+            println!("{}", report.display());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
+    let experiment = lab::find(&args.experiment).map_err(Failure::usage)?;
+    let plan = lab::Plan::parse(&experiment.plan, &args.experiment).map_err(Failure::usage)?;
+    let plan = if args.quick { plan.quicker() } else { plan };
+    let cancel = Switch::default();
+    Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |signal| {
+        eprintln!("{signal}: what has been measured so far is kept");
+    });
+    let options = Options {
+        out: args.out.unwrap_or_else(|| default_out(&experiment.name)),
+        name: experiment.name,
+        plan: experiment.plan,
+        quick: args.quick,
+        root: args.root,
+        program: env::current_exe().context("cannot find this program's own file")?,
+        command: command_line(),
+        cancel,
+    };
+    let runs = plan.cells().len() * plan.rounds as usize;
+    eprintln!("{}: {} runs, about {}", plan.title, runs, seconds(plan.estimate_s()));
+    let summary = lab::run(&options, &mut live_view())?;
+    println!("{}", lab::report::text_table(&summary.results));
+    println!("report: {}", summary.report.display());
+    let results = &summary.results;
+    let failed = results.budgets.iter().any(|budget| !budget.met) || results.cells.is_empty();
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn default_out(name: &str) -> PathBuf {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let time: String = time.chars().filter(|c| c.is_ascii_digit() || *c == 'T').collect();
+    PathBuf::from("out").join(format!("{name}-{time}"))
+}
+
+/// This command as it was given, so that the report can say how to repeat it.
+fn command_line() -> String {
+    let words = env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
+    std::iter::once("plimsoll".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+fn seconds(seconds: f64) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(seconds.ceil() as u64))
+}
+
+/// A line on the terminal that follows the runs; nothing where nobody watches.
+fn live_view() -> impl FnMut(&Progress) {
+    let watched = stderr().is_terminal();
+    move |progress| {
+        if watched {
+            let Progress { done, total, cell, left } = progress;
+            let _ = write!(
+                stderr(),
+                "\r\x1b[K{}/{total} {cell}, {} left ",
+                done + 1,
+                seconds(left.as_secs_f64())
+            );
+            let _ = stderr().flush();
+        }
+    }
 }

@@ -1,0 +1,38 @@
+//! Why an experiment could not be run at all; what goes wrong in one of its runs is part of its results.
+
+use std::path::PathBuf;
+
+/// Why an experiment could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no such experiment.
+    #[error("{0}")]
+    Unknown(String),
+    /// The plan cannot be used.
+    #[error("{file}: {problem}")]
+    Plan {
+        /// The file.
+        file: String,
+        /// What is wrong, where, and what would be right.
+        problem: String,
+    },
+    /// A file or directory cannot be read or written.
+    #[error("{}: {cause}", path.display())]
+    File {
+        /// The file or directory.
+        path: PathBuf,
+        /// The kernel's reason.
+        cause: std::io::Error,
+    },
+    /// The output directory holds something already.
+    #[error("{}: exists already; give another directory with --out", .0.display())]
+    Exists(PathBuf),
+}
+
+impl Error {
+    /// For `map_err` where a file is concerned.
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.into();
+        move |cause| Error::File { path, cause }
+    }
+}

@@ -1,0 +1,22 @@
+//! Whole experiments: a declared plan goes in, results with intervals, a verdict and a report come out.
+#![forbid(unsafe_code)]
+
+mod catalogue;
+mod environment;
+mod error;
+mod gates;
+mod plan;
+mod process;
+pub mod report;
+mod results;
+mod run;
+mod sample;
+mod stats;
+mod store;
+mod summary;
+
+pub use catalogue::{Experiment, find, known};
+pub use error::Error;
+pub use plan::Plan;
+pub use results::{BudgetOutcome, Cell, CellKey, Estimate, Results, Run, SCHEMA, ServerUse, Verdict};
+pub use run::{Options, Progress, Summary, run};

@@ -1,0 +1,212 @@
+//! The charts: for each what it shows, one sentence about it, and its options for the chart library.
+
+use serde_json::{Value, json};
+
+use super::format::number;
+use crate::results::{Cell, Estimate, Results};
+
+/// One chart.
+pub(super) struct Chart {
+    pub(super) id: String,
+    pub(super) title: String,
+    /// What it says, in one sentence.
+    pub(super) finding: String,
+    /// Heading of the table behind it, and a figure for each row.
+    pub(super) figure: &'static str,
+    pub(super) rows: Vec<(String, u32, Option<Estimate>)>,
+    pub(super) options: Value,
+}
+
+/// A figure of a cell.
+struct Figure {
+    id: &'static str,
+    title: &'static str,
+    unit: &'static str,
+    /// Whether more is better.
+    more: bool,
+    get: fn(&Cell) -> Option<Estimate>,
+}
+
+const FIGURES: [Figure; 4] = [
+    Figure {
+        id: "rate",
+        title: "Requests per second",
+        unit: "requests/s",
+        more: true,
+        get: |cell| Some(cell.requests_per_second),
+    },
+    Figure {
+        id: "cpu",
+        title: "Processor time of the server per request",
+        unit: "us",
+        more: false,
+        get: |cell| cell.server_cpu_us_per_request,
+    },
+    Figure {
+        id: "p99",
+        title: "Response time, 99th percentile",
+        unit: "us",
+        more: false,
+        get: |cell| cell.p99_us,
+    },
+    Figure { id: "p50", title: "Response time, median", unit: "us", more: false, get: |cell| cell.p50_us },
+];
+
+/// Every chart of a report.
+pub(super) fn charts(results: &Results) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for facet in facets(results) {
+        for figure in &FIGURES {
+            charts.extend(chart(results, figure, &facet, charts.len()));
+        }
+    }
+    charts.extend(runs(results));
+    charts
+}
+
+/// A path and a way to use connections: cells that belong in one chart.
+struct Facet {
+    path: String,
+    close: bool,
+    /// Whether there are others, so that the title must say which one it is.
+    one_of_several: bool,
+}
+
+fn facets(results: &Results) -> Vec<Facet> {
+    let mut keys: Vec<_> = results.cells.iter().map(|cell| (cell.key.path.clone(), cell.key.close)).collect();
+    keys.dedup();
+    keys.sort();
+    keys.dedup();
+    let one_of_several = keys.len() > 1;
+    keys.into_iter().map(|(path, close)| Facet { path, close, one_of_several }).collect()
+}
+
+fn chart(results: &Results, figure: &Figure, facet: &Facet, number_of: usize) -> Option<Chart> {
+    let cells: Vec<&Cell> = results
+        .cells
+        .iter()
+        .filter(|cell| {
+            cell.key.path == facet.path && cell.key.close == facet.close && (figure.get)(cell).is_some()
+        })
+        .collect();
+    if cells.is_empty() {
+        return None;
+    }
+    let mut title = figure.title.to_string();
+    if facet.one_of_several {
+        title += &format!(": {}{}", facet.path, if facet.close { ", a connection per request" } else { "" });
+    }
+    let mut connections: Vec<u32> = cells.iter().map(|cell| cell.key.connections).collect();
+    connections.sort_unstable();
+    connections.dedup();
+    let finding = finding(&cells, figure);
+    Some(Chart {
+        id: format!("{}-{number_of}", figure.id),
+        figure: figure.title,
+        rows: cells
+            .iter()
+            .map(|cell| (cell.key.target.clone(), cell.key.connections, (figure.get)(cell)))
+            .collect(),
+        options: options(&cells, &connections, figure, &finding),
+        title,
+        finding,
+    })
+}
+
+/// The best cell of a chart, in words.
+fn finding(cells: &[&Cell], figure: &Figure) -> String {
+    let median = |cell: &&&Cell| (figure.get)(cell).map_or(0.0, |estimate| estimate.median);
+    let order = |a: &&&Cell, b: &&&Cell| median(a).total_cmp(&median(b));
+    let best = if figure.more { cells.iter().max_by(order) } else { cells.iter().min_by(order) };
+    let Some(best) = best else { return String::new() };
+    format!(
+        "{}: {} {} by {} at {} connection{}.",
+        if figure.more { "Most" } else { "Least" },
+        number(median(&best)),
+        figure.unit,
+        best.key.target,
+        best.key.connections,
+        if best.key.connections == 1 { "" } else { "s" }
+    )
+}
+
+fn options(cells: &[&Cell], connections: &[u32], figure: &Figure, finding: &str) -> Value {
+    let mut targets: Vec<&str> = Vec::new();
+    for cell in cells {
+        if !targets.contains(&cell.key.target.as_str()) {
+            targets.push(&cell.key.target);
+        }
+    }
+    let place = |of: u32| connections.iter().position(|other| *other == of);
+    let mut series = Vec::new();
+    for (index, target) in targets.iter().enumerate() {
+        let own: Vec<_> = cells
+            .iter()
+            .filter(|cell| cell.key.target == *target)
+            .filter_map(|cell| Some((place(cell.key.connections)?, (figure.get)(cell)?)))
+            .collect();
+        let medians: Vec<_> = own.iter().map(|(at, estimate)| json!([at, estimate.median])).collect();
+        let whiskers: Vec<_> = own.iter().map(|(at, e)| json!([at, e.low, e.high])).collect();
+        series.push(json!({
+            "name": target, "type": "line", "data": medians, "style": index,
+        }));
+        // Drawn by the page's script; in the colour of its line, and off with it in the legend.
+        series.push(
+            json!({ "name": target, "type": "custom", "whiskers": true, "data": whiskers, "style": index }),
+        );
+    }
+    json!({
+        "x": { "name": "connections", "values": connections.iter().map(u32::to_string).collect::<Vec<_>>() },
+        "y": { "name": figure.unit },
+        "description": finding,
+        "series": series,
+    })
+}
+
+/// Every run as a point, in the order in which they were made: drift and outliers show.
+fn runs(results: &Results) -> Option<Chart> {
+    // In the order of the cells, so that a target has the same colour as in the other charts.
+    let mut series: Vec<(String, Vec<Value>)> = Vec::new();
+    for cell in &results.cells {
+        if !series.iter().any(|(target, _)| *target == cell.key.target) {
+            series.push((cell.key.target.clone(), Vec::new()));
+        }
+    }
+    for (index, run) in results.runs.iter().enumerate() {
+        let Some(outcome) = &run.outcome else { continue };
+        let name = format!("{}, {}", run.cell.target, run.cell.connections);
+        let cell = results.cells.iter().find(|cell| cell.key == run.cell)?;
+        let relative = outcome.requests_per_second / cell.requests_per_second.median;
+        let point = json!([index + 1, relative]);
+        if let Some((_, points)) = series.iter_mut().find(|(target, _)| *target == run.cell.target) {
+            points.push(json!({ "value": point, "name": name }));
+        }
+    }
+    if series.is_empty() {
+        return None;
+    }
+    let furthest = series
+        .iter()
+        .flat_map(|(_, points)| points)
+        .filter_map(|point| point["value"][1].as_f64())
+        .map(|relative| (relative - 1.0).abs())
+        .fold(0.0, f64::max);
+    let finding = format!("The run furthest from the median of its cell is {:.0} % off.", furthest * 100.0);
+    let series: Vec<_> = (0..)
+        .zip(series)
+        .map(|(style, (name, data)): (usize, _)| json!({ "name": name, "type": "scatter", "data": data, "style": style }))
+        .collect();
+    Some(Chart {
+        id: "runs".into(),
+        title: "Every run against its cell's median rate, in the order they were made".into(),
+        figure: "",
+        rows: Vec::new(),
+        options: json!({
+            "x": { "name": "run" },
+            "y": { "name": "rate / median of the cell" },
+            "description": finding,
+            "series": series,
+        }),
+        finding,
+    })
+}

@@ -1,0 +1,103 @@
+//! The page: one file with its style, its script, its charts and its data, and nothing from elsewhere.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::charts::{Chart, charts};
+use super::format::{escape, json_for_script};
+use super::tables;
+use crate::results::Results;
+
+const TEMPLATE: &str = include_str!("../../assets/report.html");
+const STYLE: &str = include_str!("../../assets/report.css");
+const SCRIPT: &str = include_str!("../../assets/report.js");
+const LIBRARY: &str = include_str!("../../assets/echarts.min.js");
+
+/// The whole report as one HTML file.
+pub fn html(results: &Results) -> String {
+    let charts = charts(results);
+    let options: serde_json::Map<String, Value> =
+        charts.iter().map(|chart| (chart.id.clone(), chart.options.clone())).collect();
+    fill(
+        TEMPLATE,
+        &[
+            ("title", &escape(&results.title)),
+            ("name", &escape(&results.name)),
+            ("started", &escape(&results.started)),
+            ("style", STYLE),
+            ("verdict", &verdict(results)),
+            ("findings", &list(&results.findings)),
+            ("budgets", &tables::budgets(results)),
+            ("charts", &charts.iter().map(|chart| section(chart, results)).collect::<String>()),
+            ("cells", &tables::cells(results)),
+            ("errors", &tables::errors(results)),
+            ("environment", &tables::environment(results)),
+            ("plan", &escape(&results.plan)),
+            ("command", &escape(&results.command)),
+            ("options", &json_for_script(&options)),
+            ("results", &json_for_script(results)),
+            ("library", LIBRARY),
+            ("script", SCRIPT),
+        ],
+    )
+}
+
+/// Puts values in the places of their names, once: what a value holds is not looked at again.
+fn fill(template: &str, values: &[(&str, &str)]) -> String {
+    let mut parts = template.split("{{");
+    let mut page = String::from(parts.next().unwrap_or_default());
+    for part in parts {
+        let (name, rest) = part.split_once("}}").unwrap_or((part, ""));
+        let value = values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        debug_assert!(value.is_some(), "the template names {name}, which nobody fills in");
+        page.push_str(value.unwrap_or_default());
+        page.push_str(rest);
+    }
+    page
+}
+
+fn verdict(results: &Results) -> String {
+    let word = results.verdict.word();
+    let meaning = match word {
+        "VALID" => "every check of the figures passed",
+        "SUSPECT" => "the figures need care",
+        _ => "the figures do not mean what they seem to",
+    };
+    format!(
+        "<p class=\"verdict\"><span class=\"{word}\">{word}</span> {meaning}</p>{}",
+        list(results.verdict.reasons())
+    )
+}
+
+fn list(items: &[String]) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let items: String = items.iter().map(|item| format!("<li>{}</li>", escape(item))).collect();
+    format!("<ul>{items}</ul>")
+}
+
+fn section(chart: &Chart, results: &Results) -> String {
+    let mut html = String::new();
+    let (id, finding) = (escape(&chart.id), escape(&chart.finding));
+    let _ = write!(
+        html,
+        "<section><h2>{}</h2><p>{finding}</p>\
+         <div class=\"chart\" id=\"{id}\" role=\"img\" aria-label=\"{finding}\"></div>\
+         <details><summary>The figures</summary>{}</details></section>",
+        escape(&chart.title),
+        tables::behind(chart, results)
+    );
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_looks_like_a_place_is_left_alone() {
+        assert_eq!(fill("a {{x}} b {{y}}", &[("x", "{{y}}"), ("y", "1")]), "a {{y}} b 1");
+    }
+}

@@ -1,0 +1,78 @@
+//! Results as text: aligned columns for a terminal, and Markdown.
+
+use super::format::{estimate, number};
+use crate::results::{Cell, Results};
+
+/// The cells in aligned columns, the budgets, and the verdict.
+pub fn text_table(results: &Results) -> String {
+    let mut rows = vec![
+        ["target", "connections", "requests/s", "p50 us", "p99 us", "server CPU us/req", "errors"]
+            .map(String::from),
+    ];
+    rows.extend(results.cells.iter().map(row));
+    let widths: Vec<usize> = (0..rows[0].len())
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .enumerate()
+            .map(
+                |(column, (cell, width))| {
+                    if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                },
+            )
+            .collect();
+        text += &format!("{}\n", cells.join("  ").trim_end());
+    }
+    for budget in &results.budgets {
+        let word = if budget.met { "met" } else { "MISSED" };
+        text += &format!("\nbudget {word}: {}: ratio {}", budget.text, estimate(budget.ratio));
+    }
+    text += if results.budgets.is_empty() { "" } else { "\n" };
+    text += &format!("\n{}\n", results.verdict.word());
+    for reason in results.verdict.reasons() {
+        text += &format!("  {reason}\n");
+    }
+    text
+}
+
+fn row(cell: &Cell) -> [String; 7] {
+    let median =
+        |figure: Option<crate::Estimate>| figure.map_or("n/a".into(), |figure| number(figure.median));
+    [
+        format!("{}{}", cell.key.target, if cell.tied_best { " *" } else { "" }),
+        cell.key.connections.to_string(),
+        estimate(Some(cell.requests_per_second)),
+        median(cell.p50_us),
+        median(cell.p99_us),
+        estimate(cell.server_cpu_us_per_request),
+        cell.errors.to_string(),
+    ]
+}
+
+/// A summary for a README or a pull request.
+pub fn markdown(results: &Results) -> String {
+    let mut text = format!("# {}\n\n`{}`, {}\n\n", results.title, results.command, results.started);
+    text += &format!("**{}**\n\n", results.verdict.word());
+    for reason in results.verdict.reasons() {
+        text += &format!("- {reason}\n");
+    }
+    text += "\n";
+    for finding in &results.findings {
+        text += &format!("- {finding}\n");
+    }
+    text += "\n| target | connections | requests/s | p50 us | p99 us | server CPU us/request | errors |\n";
+    text += "|---|---:|---:|---:|---:|---:|---:|\n";
+    for cell in &results.cells {
+        text += &format!("| {} |\n", row(cell).map(|cell| cell.replace('|', "\\|")).join(" | "));
+    }
+    for budget in &results.budgets {
+        let word = if budget.met { "met" } else { "**missed**" };
+        text += &format!("\n- budget {word}: {}: ratio {}", budget.text, estimate(budget.ratio));
+    }
+    text += "\n\n\\* best of its row of connections, or not to be told from it. Medians over rounds with 95 % intervals.\n";
+    text
+}

@@ -1,0 +1,186 @@
+//! What an experiment yields: every cell of every round, and the summary over the rounds.
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the JSON form of [`Results`].
+pub const SCHEMA: &str = "plimsoll.lab/1";
+
+/// A finished (or interrupted) experiment: the plan, where it ran, every run and what they come to.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Name of the experiment: the file's stem.
+    pub name: String,
+    /// One line of what it asks.
+    pub title: String,
+    /// The command that repeats it.
+    pub command: String,
+    /// When it started, RFC 3339 in UTC.
+    pub started: String,
+    /// The plan file, as it was read.
+    pub plan: String,
+    /// Seed of every shuffle and resampling.
+    pub seed: u64,
+    /// Rounds asked for.
+    pub rounds: u32,
+    /// Where it ran, as (name, value): kernel, CPU model, cores, pinning, versions, limits, sysctls.
+    pub environment: Vec<(String, String)>,
+    /// Every run, in the order they were made.
+    pub runs: Vec<Run>,
+    /// One entry per cell, over its rounds.
+    pub cells: Vec<Cell>,
+    /// What the experiment says, a sentence each, most important first.
+    pub findings: Vec<String>,
+    /// The plan's budgets, and how they came out.
+    pub budgets: Vec<BudgetOutcome>,
+    /// Whether the figures can be trusted, and if not, why.
+    pub verdict: Verdict,
+}
+
+/// How a budget came out in one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BudgetOutcome {
+    /// The bound in words: `plimsoll / floor, CPU per request, 64 connections: at most 1.25`.
+    pub text: String,
+    /// The ratio that was measured; `None` where a side could not be measured.
+    pub ratio: Option<Estimate>,
+    /// Whether the median ratio keeps the bound.
+    pub met: bool,
+}
+
+/// Whether figures can be trusted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Verdict {
+    /// Every gate passed.
+    #[default]
+    Valid,
+    /// A gate failed; the figures need care. The reasons, a sentence each.
+    Suspect(Vec<String>),
+    /// The figures do not mean what they seem to. The reasons, a sentence each.
+    Invalid(Vec<String>),
+}
+
+/// One run of one cell.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// Which cell.
+    pub cell: CellKey,
+    /// Round, from 0.
+    pub round: u32,
+    /// Position in the shuffled order of its round, from 0.
+    pub position: u32,
+    /// What the load generator measured; `None` where the run failed.
+    pub outcome: Option<load::Outcome>,
+    /// What the server's process tree used while measuring.
+    pub server: Option<ServerUse>,
+    /// Why the run failed, or `None`.
+    pub failure: Option<String>,
+    /// Whether this run can be trusted.
+    pub verdict: Verdict,
+}
+
+impl Verdict {
+    /// Adds a reason for suspicion.
+    pub fn suspect(&mut self, reason: String) {
+        match self {
+            Verdict::Valid => *self = Verdict::Suspect(vec![reason]),
+            Verdict::Suspect(reasons) | Verdict::Invalid(reasons) => reasons.push(reason),
+        }
+    }
+
+    /// Adds a reason why the figures do not mean what they seem to.
+    pub fn invalid(&mut self, reason: String) {
+        let mut reasons = std::mem::take(self).into_reasons();
+        reasons.push(reason);
+        *self = Verdict::Invalid(reasons);
+    }
+
+    /// The word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Valid => "VALID",
+            Verdict::Suspect(_) => "SUSPECT",
+            Verdict::Invalid(_) => "INVALID",
+        }
+    }
+
+    /// The reasons.
+    pub fn reasons(&self) -> &[String] {
+        match self {
+            Verdict::Valid => &[],
+            Verdict::Suspect(reasons) | Verdict::Invalid(reasons) => reasons,
+        }
+    }
+
+    fn into_reasons(self) -> Vec<String> {
+        match self {
+            Verdict::Valid => Vec::new(),
+            Verdict::Suspect(reasons) | Verdict::Invalid(reasons) => reasons,
+        }
+    }
+}
+
+/// A point of the grid.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CellKey {
+    /// Name of the target, as the plan gives it.
+    pub target: String,
+    /// Connections.
+    pub connections: u32,
+    /// Path of the request.
+    pub path: String,
+    /// One connection per request.
+    pub close: bool,
+}
+
+/// What a server's process tree used over a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerUse {
+    /// Processor time, user and system, in seconds.
+    pub cpu_s: f64,
+    /// `cpu_s` over the requests answered, in microseconds.
+    pub cpu_us_per_request: f64,
+    /// Largest resident memory seen, in bytes.
+    pub peak_rss_bytes: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+}
+
+/// A cell over its rounds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cell {
+    /// Which cell.
+    pub key: CellKey,
+    /// Rounds that succeeded.
+    pub rounds: u32,
+    /// Requests per second.
+    pub requests_per_second: Estimate,
+    /// Median response time, in microseconds.
+    pub p50_us: Option<Estimate>,
+    /// 99th percentile of the response time, in microseconds; `None` where the sample does not support it.
+    pub p99_us: Option<Estimate>,
+    /// Processor time of the server per request, in microseconds.
+    pub server_cpu_us_per_request: Option<Estimate>,
+    /// Failed requests over all rounds.
+    pub errors: u64,
+    /// Statistically tied with the best cell of its group (same connections, path and close) by requests
+    /// per second.
+    pub tied_best: bool,
+    /// Requests per second over those of the best cell of its group.
+    pub ratio_to_best: Option<Estimate>,
+}
+
+/// A median over rounds with its 95 % bootstrap interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Median over the rounds.
+    pub median: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}

@@ -1,0 +1,6 @@
+//! Tests of the connection and the static site, without sockets wherever they are not the point.
+
+mod allocations;
+mod common;
+mod connection;
+mod site;
