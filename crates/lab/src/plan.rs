@@ -43,7 +43,7 @@ pub struct Plan {
     /// Seed of the order and of every resampling.
     #[serde(default)]
     pub seed: u64,
-    /// Files that are made for the experiment; if there are any, they are the site, and no directory is needed.
+    /// Files that are made for the experiment, and are the site where no directory is given.
     #[serde(default, rename = "file")]
     pub files: Vec<File>,
     /// What the figures must come to.

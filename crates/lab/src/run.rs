@@ -31,7 +31,7 @@ pub struct Options {
     pub plan: String,
     /// Take the plan's quick values.
     pub quick: bool,
-    /// The directory that the servers serve; needed unless the plan makes its own files.
+    /// The directory that the servers serve; without one, the files that the plan makes.
     pub root: Option<PathBuf>,
     /// Where to write; must not be there yet.
     pub out: PathBuf,
@@ -128,14 +128,14 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
 
 /// The directory that is served: the one that was given, or one made with the plan's own files.
 fn root(plan: &Plan, options: &Options, made: &Path) -> Result<PathBuf, Error> {
-    if plan.files.is_empty() {
-        let Some(root) = &options.root else {
-            return Err(Error::Plan {
-                file: options.name.clone(),
-                problem: "this experiment serves a directory of yours: give it with --root DIR".into(),
-            });
-        };
+    if let Some(root) = &options.root {
         return fs::canonicalize(root).map_err(Error::file(root));
+    }
+    if plan.files.is_empty() {
+        return Err(Error::Plan {
+            file: options.name.clone(),
+            problem: "this experiment serves a directory of yours: give it with --root DIR".into(),
+        });
     }
     // Servers that give up root privileges must be able to read it.
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);

@@ -40,7 +40,7 @@ struct RunArgs {
     /// Take the experiment's quick values: a first look in minutes
     #[arg(long)]
     quick: bool,
-    /// Directory to serve, for experiments that do not make their own files
+    /// Directory to serve [default: files that the experiment makes]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     /// Directory for the results; must not be there yet [default: out/NAME-TIME]

@@ -1,0 +1,29 @@
+# The commands people type. Each sets up what it needs and says so.
+
+.PHONY: help demo test bench lint fmt build
+
+help: ## Show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: ## Serve a real site, check every byte of it, measure it, and write a report
+	@scripts/demo.sh
+
+test: ## Everything that must hold: style, lints, tests with real clients, documentation
+	@scripts/test.sh
+
+bench: ## Processor time per request against the floor and nginx; fails where a budget is missed
+	@scripts/setup.sh cc nginx-light
+	cargo build --release --locked
+	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run floor
+
+lint: ## Formatting, lints and the rules of the repository
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo test --locked -p plimsoll --test rules
+
+fmt: ## Format the code
+	cargo fmt --all
+
+build: ## Build the program
+	@scripts/setup.sh cc
+	cargo build --release --locked

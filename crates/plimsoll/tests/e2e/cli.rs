@@ -1,0 +1,119 @@
+//! The command line: what is wrong is said in one line, with the right exit status.
+
+use std::net::TcpListener;
+use std::process::Stdio;
+
+use crate::common::{Server, plimsoll, site};
+
+/// Runs the program, which must fail: its exit status and what it said.
+fn failure(args: &[&str]) -> (i32, String) {
+    let output = plimsoll().args(args).stdin(Stdio::null()).output().unwrap();
+    assert!(!output.status.success(), "{args:?} succeeded");
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn what_cannot_be_served_is_said_in_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for (args, said) in [
+        (
+            &["serve", "/no/such/dir"][..],
+            "plimsoll: cannot serve /no/such/dir: give a readable directory: No such file or directory (os error 2)\n",
+        ),
+        (&["serve", "--reactors", "0"], "plimsoll: --reactors 0: must be at least 1\n"),
+        (&["serve", "--connections", "0"], "plimsoll: --connections 0: must be at least 1\n"),
+        (
+            &["serve", "--model", "reactor", "--reactors", "2"],
+            "plimsoll: --reactors 2: --model reactor has one; for several use --model multi-reactor or reuseport\n",
+        ),
+        (
+            &["serve", "--header-bytes", "1MiB"],
+            "plimsoll: --header-bytes 1.0 MiB: must be 64 B to 16.0 KiB\n",
+        ),
+        (
+            &["serve", "--header-timeout", "0s"],
+            "plimsoll: --header-timeout 0s: must be longer; nothing could be served\n",
+        ),
+        (&["serve", "--backlog", "0"], "plimsoll: --backlog 0: must be at least 1\n"),
+        (
+            &["bench", "https://x/"],
+            "plimsoll: URL \"https://x/\": https is not spoken yet; give an http:// URL\n",
+        ),
+        (&["bench", "http://x/", "-c", "0"], "plimsoll: connections 0: must be at least 1\n"),
+        (
+            &["lab", "run", "/no/such.toml"],
+            "plimsoll: /no/such.toml: No such file or directory (os error 2)\n",
+        ),
+    ] {
+        assert_eq!(failure(args), (2, said.to_string()), "{args:?}");
+    }
+    let (code, said) = failure(&["serve", file.to_str().unwrap()]);
+    assert!(code == 2 && said.ends_with("Not a directory (os error 20)\n"), "{code}: {said}");
+}
+
+#[test]
+fn flags_that_are_almost_right_are_helped() {
+    for (args, hint) in [
+        (&["serve", "--reactor", "2"][..], "'--reactors'"),
+        (&["serve", "--model", "multireactor"], "'multi-reactor'"),
+        (&["serve", "--idle-timeout", "soon"], "--idle-timeout"),
+        (&["lab", "run", "model"], "did you mean \"models\"?"),
+        (&["servo"], "'serve'"),
+    ] {
+        let (code, said) = failure(args);
+        assert!(code == 2 && said.contains(hint), "{args:?}: {code}: {said}");
+    }
+}
+
+#[test]
+fn a_taken_port_is_a_failed_run_and_not_bad_usage() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    for model in ["reactor", "multi-reactor", "reuseport"] {
+        let (code, said) = failure(&["serve", "/tmp", "--listen", &listen, "--model", model]);
+        let expected = format!(
+            "plimsoll: cannot listen on {listen}: choose another with --listen ADDRESS:PORT: Address already in use (os error 98)\n"
+        );
+        assert_eq!((code, said), (1, expected), "{model}");
+    }
+}
+
+#[test]
+fn two_servers_do_not_share_a_port_unnoticed() {
+    let site = site();
+    let first = Server::start(site.path(), &["--model", "reuseport", "--reactors", "2"]);
+    let listen = first.address.to_string();
+    let (code, _) =
+        failure(&["serve", "/tmp", "--listen", &listen, "--model", "reuseport", "--reactors", "2"]);
+    assert_eq!(code, 1);
+    first.stop();
+}
+
+#[test]
+fn it_says_what_it_chose_and_why() {
+    let site = site();
+    let mut command = plimsoll();
+    command.arg("serve").arg(site.path()).args(["--listen", "127.0.0.1:0", "--reactors", "3"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    let mut said = String::new();
+    let mut log = std::io::BufReader::new(child.stderr.take().unwrap());
+    while !said.contains("listening on") {
+        assert!(std::io::BufRead::read_line(&mut log, &mut said).unwrap() > 0, "{said}");
+    }
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    child.wait().unwrap();
+    for (setting, value, why) in [
+        ("cores", "", "in the affinity mask"),
+        ("model", "multi-reactor", "the default"),
+        ("reactors", "3", "--reactors"),
+        ("spread", "acceptor, round-robin", "the model's"),
+        ("connections", "per reactor", ""),
+        ("files", "beneath the root", ""),
+    ] {
+        let line = said.lines().find(|line| line.trim_start().starts_with(setting)).unwrap_or_default();
+        assert!(line.contains(value) && line.contains(why), "{setting}: {said}");
+    }
+}

@@ -1,0 +1,135 @@
+//! `plimsoll lab`: an experiment from its plan to its report, in a real browser.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{has, output_of, plimsoll};
+
+const PLAN: &str = r#"
+title = "A test of <the> lab"
+paths = ["/index.html"]
+connections = [1, 4]
+rounds = 3
+duration_s = 0.2
+warmup_s = 0.05
+[[file]]
+path = "index.html"
+bytes = 512
+[[target]]
+name = "reactor"
+model = "reactor"
+[[target]]
+name = "two"
+model = "multi-reactor"
+args = ["--reactors", "2"]
+[[target]]
+name = "not there"
+command = ["no-such-server", "{port}"]
+install = "apt-get install no-such-server"
+[[budget]]
+target = "two"
+against = "reactor"
+metric = "requests_per_second"
+at_least = 0.0
+"#;
+
+fn run(dir: &Path) -> (String, std::path::PathBuf) {
+    let plan = dir.join("plan.toml");
+    fs::write(&plan, PLAN).unwrap();
+    let out = dir.join("out");
+    let text = output_of(plimsoll().args(["lab", "run"]).arg(&plan).arg("--out").arg(&out));
+    (text, out)
+}
+
+#[test]
+fn an_experiment_leaves_its_results_and_no_server() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, out) = run(dir.path());
+    for part in ["reactor", "two", "budget met: two / reactor", "SUSPECT", "6 of 18 runs failed", "report: "]
+    {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    let results: serde_json::Value =
+        serde_json::from_slice(&fs::read(out.join("results.json")).unwrap()).unwrap();
+    let runs = results["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 18);
+    for run in runs {
+        if run["cell"]["target"] == "not there" {
+            let why = "no-such-server is not installed: apt-get install no-such-server";
+            assert_eq!(run["failure"], why);
+        } else {
+            assert!(run["outcome"]["requests"].as_u64().unwrap() > 0);
+            assert!(run["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0);
+        }
+    }
+    // Each round has every cell once, and not always in the same order.
+    let order = |round: u64| -> Vec<String> {
+        runs.iter().filter(|run| run["round"] == round).map(|run| run["cell"].to_string()).collect()
+    };
+    let sorted = |mut cells: Vec<String>| {
+        cells.sort();
+        cells
+    };
+    assert_eq!(sorted(order(0)), sorted(order(1)));
+    assert!(order(0) != order(1) || order(1) != order(2));
+    assert_eq!(fs::read_dir(out.join("runs")).unwrap().count(), 18);
+    assert_eq!(fs::read_to_string(out.join("cells.csv")).unwrap().lines().count(), 5);
+    for name in ["plan.toml", "summary.md", "report.html"] {
+        assert!(fs::metadata(out.join(name)).unwrap().len() > 100, "{name}");
+    }
+    let left = Command::new("pgrep").args(["-f", &dir.path().display().to_string()]).output().unwrap();
+    assert!(left.stdout.is_empty(), "a server is left behind");
+    // A second run into the same directory would mix two experiments.
+    let again = plimsoll().args(["lab", "run", "models", "--out"]).arg(&out).output().unwrap();
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"));
+}
+
+#[test]
+fn the_report_is_whole_and_draws_its_charts_in_a_browser() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, out) = run(dir.path());
+    let report = out.join("report.html");
+    let html = fs::read_to_string(&report).unwrap();
+    assert!(html.len() < 1_200_000, "{} bytes", html.len());
+    assert!(html.contains("A test of &lt;the&gt; lab") && !html.contains("<the>"));
+    for link in ["src=\"http", "href=\"http", "url(http", "@import"] {
+        assert!(!html.contains(link), "the report refers to something elsewhere: {link}");
+    }
+    if !has("chromium", "chromium") {
+        return;
+    }
+    for (size, dark) in [("1200,900", false), ("400,900", false), ("1200,900", true)] {
+        let profile = tempfile::tempdir().unwrap();
+        let mut chromium = Command::new("chromium");
+        chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
+        chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+        chromium.args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000"]);
+        chromium
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg(format!("--window-size={size}"));
+        if dark {
+            chromium.arg("--blink-settings=preferredColorScheme=0");
+        }
+        let text = output_of(chromium.arg("--dump-dom").arg(format!("file://{}", report.display())));
+        assert!(!text.contains("CONSOLE"), "{:.2000}", text.split("CONSOLE").nth(1).unwrap_or_default());
+        let charts = html.matches("class=\"chart\"").count();
+        // The one of the 99th percentile is left out where there are too few requests for it.
+        assert!(charts >= 4, "{charts}");
+        assert_eq!(text.matches("<svg").count(), charts, "at {size}, dark {dark}");
+    }
+    // Results read back make the same report.
+    fs::remove_file(&report).unwrap();
+    output_of(plimsoll().args(["lab", "report"]).arg(&out));
+    assert_eq!(fs::read_to_string(&report).unwrap(), html);
+}
+
+#[test]
+fn the_experiments_that_come_with_it_are_listed() {
+    let text = output_of(plimsoll().args(["lab", "list"]));
+    assert!(
+        text.lines().any(|line| line.starts_with("models "))
+            && text.lines().any(|line| line.starts_with("floor "))
+    );
+}

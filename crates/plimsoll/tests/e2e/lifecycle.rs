@@ -1,0 +1,92 @@
+//! Starting and stopping: signals, requests under way, and nothing left behind.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::common::{MODELS, Server, site};
+
+#[test]
+fn both_signals_stop_it_in_order_and_idle_connections_do_not_hold_it_up() {
+    let site = site();
+    for flags in MODELS {
+        for signal in [Signal::TERM, Signal::INT] {
+            let mut server = Server::start(site.path(), flags);
+            let mut clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
+            for client in &mut clients {
+                assert_eq!(client.get("/1k.html").status, 200);
+            }
+            let start = Instant::now();
+            server.signal(signal);
+            let said = server.wait();
+            assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+            assert!(said.contains("stopped: 20 requests answered"), "{said}");
+            for client in &mut clients {
+                assert_eq!(client.rest(), b"");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_under_way_is_finished_before_the_end() {
+    let site = site();
+    for flags in MODELS {
+        let mut server = Server::start(site.path(), flags);
+        let mut client = server.connect();
+        client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n");
+        let head = client.head_of_answer();
+        assert_eq!(head.status, 200);
+        server.signal(Signal::TERM);
+        // More than any socket buffer holds is still to come.
+        let mut body = vec![0; 20 << 20];
+        client.0.read_exact(&mut body).unwrap();
+        assert!(body == crate::common::large());
+        server.wait();
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_it_up_no_longer_than_the_drain_limit() {
+    let site = site();
+    let mut server = Server::start(site.path(), &["--drain", "300ms"]);
+    let mut client = server.connect();
+    client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n").head_of_answer();
+    let start = Instant::now();
+    server.signal(Signal::TERM);
+    let said = server.wait();
+    assert!(
+        start.elapsed() >= Duration::from_millis(300) && said.contains("cut off"),
+        "{:?} {said}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn connections_that_came_before_the_signal_are_answered() {
+    let site = site();
+    for flags in MODELS {
+        let mut server = Server::start(site.path(), flags);
+        // The requests are in the sockets' buffers; some of the connections are not accepted yet.
+        let mut clients: Vec<_> = (0..100).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send("GET /1k.html HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        server.signal(Signal::TERM);
+        for (at, client) in clients.iter_mut().enumerate() {
+            assert_eq!(client.answer().body.len(), 1024, "client {at} with {flags:?}");
+        }
+        server.wait();
+    }
+}
+
+#[test]
+fn fifty_cycles_of_start_and_stop_work() {
+    let site = site();
+    for cycle in 0..50 {
+        let server = Server::start(site.path(), MODELS[cycle % MODELS.len()]);
+        assert_eq!(server.connect().get("/1k.html").status, 200, "cycle {cycle}");
+        server.stop();
+    }
+}

@@ -1,0 +1,10 @@
+//! The program from outside: real sockets, real processes, real clients, on every model.
+
+mod bench;
+mod cli;
+mod clients;
+mod common;
+mod lab;
+mod lifecycle;
+mod pressure;
+mod requests;

@@ -1,0 +1,150 @@
+//! At the bounds: slow clients, crowds of idle ones, too many connections, no descriptors left.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::common::{Client, MODELS, Server, plimsoll, site};
+
+#[test]
+fn a_head_that_comes_too_slowly_is_answered_with_408() {
+    let site = site();
+    for flags in MODELS {
+        let server = Server::start(site.path(), &[flags, &["--header-timeout", "300ms"]].concat());
+        let mut client = server.connect();
+        let start = Instant::now();
+        client.send("GET / HTTP/1.1\r\nHos");
+        let answer = client.answer();
+        assert_eq!(answer.status, 408);
+        assert!(start.elapsed() >= Duration::from_millis(300), "{:?}", start.elapsed());
+        assert_eq!(client.rest(), b"");
+        server.stop();
+    }
+}
+
+#[test]
+fn an_idle_connection_is_closed_in_time() {
+    let site = site();
+    for flags in MODELS {
+        let server = Server::start(site.path(), &[flags, &["--idle-timeout", "300ms"]].concat());
+        let mut client = server.connect();
+        assert_eq!(client.get("/1k.html").status, 200);
+        assert_eq!(client.rest(), b"");
+        server.stop();
+    }
+}
+
+#[test]
+fn ten_thousand_idle_connections_do_not_disturb_another() {
+    let site = site();
+    for flags in [MODELS[0], MODELS[1]] {
+        let server = Server::start(
+            site.path(),
+            &[flags, &["--connections", "11000", "--header-timeout", "10min"]].concat(),
+        );
+        let idle: Vec<Client> = (0..10_000).map(|_| server.connect()).collect();
+        let mut client = server.connect();
+        let mut times: Vec<Duration> = (0..200)
+            .map(|_| {
+                let start = Instant::now();
+                assert_eq!(client.get("/1k.html").status, 200);
+                start.elapsed()
+            })
+            .collect();
+        times.sort();
+        // A hundred times what a request takes on an idle machine; a server that looks at every connection
+        // for each request would take longer.
+        assert!(times[100] < Duration::from_millis(10), "median {:?}", times[100]);
+        let before = server.cpu();
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(server.cpu() - before < Duration::from_millis(100), "idle connections cost processor time");
+        drop(idle);
+        server.stop();
+    }
+}
+
+#[test]
+fn connections_past_the_limit_get_503_and_the_next_one_is_served_when_there_is_room() {
+    let site = site();
+    for flags in [MODELS[0], &["--model", "multi-reactor", "--reactors", "1"]] {
+        let server = Server::start(site.path(), &[flags, &["--connections", "2"]].concat());
+        let mut inside = [server.connect(), server.connect()];
+        inside.iter_mut().for_each(|client| assert_eq!(client.get("/1k.html").status, 200));
+        let answer = server.connect().answer();
+        assert_eq!((answer.status, answer.field("Retry-After")), (503, Some("1")));
+        assert_eq!(inside[0].get("/1k.html").status, 200);
+        drop(inside);
+        let start = Instant::now();
+        let served = loop {
+            let mut client = server.connect();
+            client.send("GET /1k.html HTTP/1.1\r\nHost: a\r\n\r\n");
+            if client.head_of_answer().status == 200 {
+                break true;
+            }
+            if start.elapsed() > Duration::from_secs(10) {
+                break false;
+            }
+        };
+        assert!(served);
+        server.stop();
+    }
+}
+
+#[test]
+fn without_descriptors_accepting_pauses_and_recovers() {
+    let site = site();
+    for flags in MODELS {
+        let mut command = Command::new("sh");
+        // More connections than descriptors are allowed for, so that these run out first.
+        command.args(["-c", "ulimit -n 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_plimsoll"), "serve"]);
+        command.arg(site.path()).args(["--listen", "127.0.0.1:0", "--connections", "1000"]).args(flags);
+        let server = Server::spawn(command);
+        let mut first = server.connect();
+        assert_eq!(first.get("/1k.html").status, 200);
+        let mut crowd: Vec<Client> = (0..100).map(|_| server.connect()).collect();
+        // Let it run into the limit, and see that it neither spins nor stops serving those who are in. It
+        // cannot open files now, which is no reason to say that they do not exist.
+        std::thread::sleep(Duration::from_millis(300));
+        let before = server.cpu();
+        std::thread::sleep(Duration::from_millis(500));
+        let used = server.cpu() - before;
+        assert!(used < Duration::from_millis(150), "{used:?} of processor time in half a second of pause");
+        assert_eq!(first.get("/large.bin").status, 503, "{flags:?}");
+        // Those who got in leave, with some others; all who are left are served.
+        crowd.drain(..80);
+        for client in &mut crowd {
+            assert_eq!(client.get("/1k.html").status, 200, "{flags:?}");
+        }
+        drop(crowd);
+        assert_eq!(server.connect().get("/large.bin").status, 200);
+        server.stop();
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off_and_holds_up_nobody() {
+    let site = site();
+    for flags in MODELS {
+        let server = Server::start(site.path(), &[flags, &["--send-timeout", "500ms"]].concat());
+        let mut deaf = server.connect();
+        deaf.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n".repeat(4));
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(1500) {
+            assert_eq!(server.connect().get("/1k.html").status, 200);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // What is still in the buffers can be read, and then the connection is over, short of what was due.
+        let mut rest = Vec::new();
+        let _ = std::io::Read::read_to_end(&mut deaf.0, &mut rest);
+        assert!(rest.len() < 80 << 20, "{} bytes", rest.len());
+        server.stop();
+    }
+}
+
+#[test]
+fn the_program_says_its_version() {
+    let output = plimsoll().arg("--version").output().unwrap();
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        format!("plimsoll {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}

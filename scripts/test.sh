@@ -1,0 +1,16 @@
+#!/bin/sh
+# Everything that must hold, from a bare machine: style, lints, tests with real clients, documentation.
+set -eu
+cd "$(dirname "$0")/.."
+
+scripts/setup.sh cc curl wget apache2-utils wrk nghttp2-client chromium nginx-light strace
+
+step() { printf '\n== %s\n' "$*"; "$@"; }
+
+step cargo fmt --all --check
+step cargo clippy --workspace --all-targets --locked -- -D warnings
+# Some tests start the floor and the program as a user would, so both are built first.
+step cargo build --workspace --locked
+# A client that is missing fails its test here, where a developer's `cargo test` skips it and says so.
+PLIMSOLL_REQUIRE_CLIENTS=1 step cargo test --workspace --locked
+RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps --locked
