@@ -124,6 +124,14 @@ impl<F: Future<Output = ()>> Executor<F> {
         self.tell_main.set(false);
     }
 
+    /// Waits until a task ends; forever, if there is none. For the main future only.
+    pub async fn one_less(&self) {
+        let before = self.live();
+        self.tell_main.set(true);
+        poll_fn(|_| if self.live() < before { Poll::Ready(()) } else { Poll::Pending }).await;
+        self.tell_main.set(false);
+    }
+
     /// Runs `main` and the tasks until `main` ends; tasks that are left are dropped with the executor.
     ///
     /// # Errors

@@ -89,11 +89,6 @@ impl Error {
     pub fn is_departure(self) -> bool {
         matches!(self, Error::Os(Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED | Errno::TIMEDOUT))
     }
-
-    /// Whether the process or the host has run out of descriptors or memory for another socket.
-    pub fn is_exhaustion(self) -> bool {
-        matches!(self, Error::Os(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
-    }
 }
 
 impl From<Errno> for Error {

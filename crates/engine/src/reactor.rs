@@ -67,8 +67,8 @@ pub(crate) struct Reactor<S> {
 }
 
 impl<S: Service> Reactor<S> {
-    /// Runs on the calling thread until stopped and drained.
-    pub(crate) fn run<D: Driver>(self) -> io::Result<()> {
+    /// Runs on the calling thread until stopped and drained; calls `up` when it serves.
+    pub(crate) fn run<D: Driver>(self, up: &dyn Fn()) -> io::Result<()> {
         let io = Io::new(D::open(Limits { sockets: self.capacity + BESIDE })?);
         let local = self.service.on_reactor(self.index, &io);
         let unpark = io.driver().unpark();
@@ -95,15 +95,18 @@ impl<S: Service> Reactor<S> {
         };
         executor.run(&io, async {
             self.stop.watch().await;
-            match &self.source {
-                Source::Inbox(inbox) => take_in(inbox, &self.stop, &admit).await,
+            match self.source {
+                Source::Inbox(inbox) => {
+                    up();
+                    take_in(&inbox, &self.stop, &admit).await;
+                }
                 Source::Listener(fd) => {
                     let pause = async || {
                         Counters::count(&self.counters.paused);
-                        let one_less = executor.live().saturating_sub(1);
-                        either(executor.at_most(one_less), io.sleep(io.deadline(PAUSE))).await;
+                        either(executor.one_less(), io.sleep(io.deadline(PAUSE))).await;
                     };
-                    let listener = Listener::new(&io, fd.try_clone()?)?;
+                    let listener = Listener::new(&io, fd)?;
+                    up();
                     accept(&io, listener, &self.stop, async |accepted| admit(accepted), pause).await;
                 }
             }
@@ -130,17 +133,19 @@ pub(crate) async fn accept<D: Driver>(
     admit: impl AsyncFn(Accepted),
     pause: impl AsyncFn(),
 ) {
+    // One line for each time that it happens, and not for each attempt.
+    let mut said = false;
     while let Some(accepted) = stop.or(listener.accept(Deadline::NEVER)).await {
         match accepted {
-            Ok(accepted) => admit(accepted).await,
+            Ok(accepted) => {
+                said = false;
+                admit(accepted).await;
+            }
             Err(error) if error.is_departure() => {}
             Err(error) => {
-                let why = if error.is_exhaustion() {
-                    "descriptors or memory have run out"
-                } else {
-                    "accept failed"
-                };
-                tracing::warn!(%error, "{why}: accepting pauses");
+                if !std::mem::replace(&mut said, true) {
+                    tracing::warn!(%error, "accepting pauses until there is room again");
+                }
                 stop.or(pause()).await;
             }
         }
@@ -174,6 +179,7 @@ pub(crate) fn run_acceptor<D: Driver>(
     inboxes: &[Arc<Inbox<Accepted>>],
     counters: &Counters,
     stop: &Stop,
+    up: &dyn Fn(),
 ) -> io::Result<()> {
     let io = Io::new(D::open(Limits { sockets: BESIDE })?);
     let executor: Executor<std::future::Ready<()>> = Executor::new(0, io.driver().unpark());
@@ -192,6 +198,7 @@ pub(crate) fn run_acceptor<D: Driver>(
     executor.run(&io, async {
         stop.watch().await;
         let listener = Listener::new(&io, fd)?;
+        up();
         accept(&io, listener, stop, hand_over, pause).await;
         Ok::<(), Error>(())
     })??;

@@ -34,22 +34,30 @@ pub struct Running {
     address: SocketAddr,
     stop: Stop,
     threads: Vec<JoinHandle<()>>,
-    ended: mpsc::Receiver<io::Result<()>>,
+    reports: mpsc::Receiver<Report>,
     counters: Vec<Arc<Counters>>,
 }
 
-/// Starts a server.
+/// What a thread tells of itself.
+enum Report {
+    /// It has all that it needs and serves.
+    Up,
+    /// It has ended.
+    Ended(io::Result<()>),
+}
+
+/// Starts a server, and returns when all of its threads serve.
 ///
 /// # Errors
-/// The address cannot be listened on, or a thread cannot be started.
+/// The address cannot be listened on, a thread cannot be started, or it cannot get what it needs.
 pub fn start<S: Service>(settings: &Settings, service: Arc<S>) -> io::Result<Running> {
     let Topology { reactors, spread, connections, .. } = settings.topology;
     let own_listeners = if spread == Spread::ReusePort { reactors } else { 1 };
     let listeners = listen(settings.address, own_listeners, settings.backlog)?;
     let address = local_address(&listeners[0])?;
-    let (report, ended) = mpsc::channel();
+    let (report, reports) = mpsc::channel();
     let mut running =
-        Running { address, stop: Stop::default(), threads: Vec::new(), ended, counters: Vec::new() };
+        Running { address, stop: Stop::default(), threads: Vec::new(), reports, counters: Vec::new() };
     let (sources, acceptor) = sources(spread, reactors, listeners);
     for (index, source) in sources.into_iter().enumerate() {
         let counters = Arc::new(Counters::default());
@@ -63,19 +71,20 @@ pub fn start<S: Service>(settings: &Settings, service: Arc<S>) -> io::Result<Run
             stop: running.stop.clone(),
             drain: settings.drain,
         };
-        running.spawn(format!("reactor-{index}"), &report, move || reactor.run::<Epoll>())?;
+        running.spawn(format!("reactor-{index}"), &report, move |up| reactor.run::<Epoll>(up))?;
     }
     if let Some((listener, inboxes)) = acceptor {
         let counters = Arc::new(Counters::default());
         running.counters.push(counters.clone());
         let stop = running.stop.clone();
-        running.spawn("acceptor".into(), &report, move || {
-            let result = run_acceptor::<Epoll>(listener, &inboxes, &counters, &stop);
+        running.spawn("acceptor".into(), &report, move |up| {
+            let result = run_acceptor::<Epoll>(listener, &inboxes, &counters, &stop, up);
             // However it ended: the reactors wait for this before they let their last connections finish.
             inboxes.iter().for_each(|inbox| inbox.close());
             result
         })?;
     }
+    running.wait_until_up()?;
     Ok(running)
 }
 
@@ -96,23 +105,41 @@ impl Running {
     fn spawn(
         &mut self,
         name: String,
-        report: &mpsc::Sender<io::Result<()>>,
-        body: impl FnOnce() -> io::Result<()> + Send + 'static,
+        report: &mpsc::Sender<Report>,
+        body: impl FnOnce(&dyn Fn()) -> io::Result<()> + Send + 'static,
     ) -> io::Result<()> {
         let (report, stop) = (report.clone(), self.stop.clone());
         let thread = thread::Builder::new().name(name).spawn(move || {
-            let result = body();
+            let result = body(&|| drop(report.send(Report::Up)));
             if result.is_err() {
                 // One thread that cannot go on ends the server, rather than leaving a part of it deaf.
                 stop.set();
             }
-            let _ = report.send(result);
+            let _ = report.send(Report::Ended(result));
         });
         match thread {
             Ok(thread) => self.threads.push(thread),
             Err(error) => {
                 self.stop.set();
                 return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for every thread to serve, or for the first that cannot.
+    fn wait_until_up(&mut self) -> io::Result<()> {
+        for _ in 0..self.threads.len() {
+            match self.reports.recv() {
+                Ok(Report::Up) => {}
+                Ok(Report::Ended(Err(error))) => {
+                    self.stop.set();
+                    return Err(error);
+                }
+                Ok(Report::Ended(Ok(()))) | Err(_) => {
+                    self.stop.set();
+                    return Err(io::Error::other("a thread of the server ended as it started"));
+                }
             }
         }
         Ok(())
@@ -144,6 +171,11 @@ impl Running {
                 result = Err(io::Error::other("a reactor panicked; this is a defect of the server"));
             }
         }
-        self.ended.try_iter().fold(result, |result, ended| result.and(ended))
+        for report in self.reports.try_iter() {
+            if let Report::Ended(ended) = report {
+                result = result.and(ended);
+            }
+        }
+        result
     }
 }
