@@ -1,6 +1,6 @@
 # The commands people type. Each sets up what it needs and says so.
 
-.PHONY: help demo test bench lint fmt build
+.PHONY: help demo test bench lint fmt build readme
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -23,6 +23,10 @@ lint: ## Formatting, lints and the rules of the repository
 
 fmt: ## Format the code
 	cargo fmt --all
+
+readme: ## Put the program's present help into README.md
+	cargo build --locked -p plimsoll
+	@scripts/readme-help.sh $${CARGO_TARGET_DIR:-target}/debug/plimsoll
 
 build: ## Build the program
 	@scripts/setup.sh cc

@@ -1,0 +1,240 @@
+//! The generator against servers of known behaviour: its counts are exact, its times agree with arithmetic.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use load::{Outcome, Plan, Stop, Switch, run, run_until};
+
+/// A server that lets `behave` handle each connection in a thread of its own, until the test ends.
+fn server(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let behave = behave.clone();
+            thread::spawn(move || behave(stream.unwrap()));
+        }
+    });
+    address
+}
+
+/// Reads one request; false at the end of the connection.
+fn request(stream: &mut TcpStream) -> bool {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => head.push(byte[0]),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// A server that answers every request with these bytes.
+fn answering(answer: &'static [u8]) -> SocketAddr {
+    server(move |mut stream| {
+        while request(&mut stream) {
+            if stream.write_all(answer).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// A server that reads a request, sends these bytes, and closes.
+fn closing_after(answer: &'static [u8]) -> SocketAddr {
+    server(move |mut stream| {
+        if request(&mut stream) {
+            let _ = stream.write_all(answer);
+        }
+    })
+}
+
+fn plan(address: SocketAddr, requests: u64) -> Plan {
+    Plan {
+        connections: 2,
+        threads: 1,
+        stop: Stop::Requests(requests),
+        timeout_s: 0.3,
+        ..Plan::new(format!("http://{address}/"))
+    }
+}
+
+fn load(address: SocketAddr, requests: u64) -> Outcome {
+    run(&plan(address, requests), &mut |_| ()).unwrap()
+}
+
+#[test]
+fn every_framing_of_an_answer_is_understood() {
+    for (answer, code, bytes) in [
+        (&b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"[..], 200, 43),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, 27),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 200, 62),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 404, 70),
+    ] {
+        let outcome = load(answering(answer), 50);
+        assert_eq!((outcome.requests, outcome.errors.total()), (50, 0), "{outcome:?}");
+        assert_eq!(outcome.statuses[&code], 50);
+        assert_eq!(outcome.bytes_received, 50 * bytes);
+    }
+    let until_close = load(closing_after(b"HTTP/1.1 200 OK\r\n\r\nup to the end"), 20);
+    assert_eq!((until_close.requests, until_close.errors.total()), (20, 0));
+    assert_eq!(until_close.bytes_received, 20 * 32);
+}
+
+#[test]
+fn a_server_that_closes_after_each_answer_costs_no_error_if_it_says_so() {
+    let said =
+        load(closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"), 20);
+    assert_eq!((said.requests, said.errors.total()), (20, 0));
+    let unsaid = load(closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), 20);
+    // Every second request finds the connection closed (or reset, when it is sent just then).
+    let lost = unsaid.errors.closed_early + unsaid.errors.reset;
+    assert_eq!((unsaid.requests, lost, unsaid.errors.total()), (10, 10, 10), "{:?}", unsaid.errors);
+}
+
+#[test]
+fn what_goes_wrong_is_counted_by_kind_and_never_as_success() {
+    let kinds: [(SocketAddr, &str); 5] = [
+        (closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), "short_response"),
+        (closing_after(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf"), "short_response"),
+        (closing_after(b""), "closed_early"),
+        (closing_after(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"), "malformed"),
+        (server(|mut stream| while request(&mut stream) {}), "response_timeout"),
+    ];
+    for (address, kind) in kinds {
+        let outcome = load(address, 6);
+        let counted = outcome.errors.named().into_iter().find(|(name, _)| *name == kind).unwrap().1;
+        assert_eq!(
+            (outcome.requests, counted, outcome.errors.total()),
+            (0, 6, 6),
+            "{kind}: {:?}",
+            outcome.errors
+        );
+        assert_eq!(outcome.response_time_us.count, 0);
+    }
+    let reset = server(|mut stream| {
+        request(&mut stream);
+        rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+    });
+    assert_eq!(load(reset, 6).errors.reset, 6);
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert_eq!(load(nobody, 6).errors.connect_refused, 6);
+}
+
+#[test]
+fn times_agree_with_a_server_of_known_delay() {
+    let delay = Duration::from_millis(20);
+    let address = server(move |mut stream| {
+        while request(&mut stream) {
+            thread::sleep(delay);
+            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
+                return;
+            }
+        }
+    });
+    let plan = Plan { connections: 4, stop: Stop::Seconds(1.0), warmup_s: 0.1, ..plan(address, 0) };
+    let outcome = run(&plan, &mut |_| ()).unwrap();
+    // No answer can come sooner than the delay. How much later is the machine's affair, so the bound is wide.
+    assert!(outcome.response_time_us.min >= 20_000, "{}", outcome.response_time_us.min);
+    assert!(outcome.requests_per_second <= 4.0 / 0.020 * 1.05, "{}", outcome.requests_per_second);
+    let in_flight = outcome.requests_per_second * outcome.response_time_us.mean / 1e6;
+    assert!((in_flight / 4.0 - 1.0).abs() < 0.15, "Little's law: {in_flight} under way, and 4 connections");
+}
+
+#[test]
+fn slow_answers_at_the_end_are_waited_for_and_not_dropped() {
+    let address = server(|mut stream| {
+        while request(&mut stream) {
+            thread::sleep(Duration::from_millis(250));
+            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
+                return;
+            }
+        }
+    });
+    let plan = Plan { connections: 3, stop: Stop::Seconds(0.1), timeout_s: 5.0, ..plan(address, 0) };
+    let outcome = run(&plan, &mut |_| ()).unwrap();
+    assert_eq!((outcome.requests, outcome.drained, outcome.errors.total()), (0, 3, 0));
+    assert_eq!(outcome.response_time_us.count, 3);
+}
+
+#[test]
+fn a_server_that_vanishes_ends_in_errors_and_not_in_silence() {
+    let address = server(|mut stream| {
+        for _ in 0..5 {
+            request(&mut stream);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+        // From here on it neither answers nor closes.
+        thread::sleep(Duration::from_secs(60));
+    });
+    let start = Instant::now();
+    let plan = Plan { stop: Stop::Seconds(0.5), ..plan(address, 0) };
+    let outcome = run(&plan, &mut |_| ()).unwrap();
+    assert!(outcome.requests >= 10 && outcome.errors.response_timeout >= 2, "{outcome:?}");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_load_that_is_cancelled_keeps_what_was_measured() {
+    let address = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let cancel = Switch::default();
+    let plan = Plan { stop: Stop::Seconds(600.0), ..plan(address, 0) };
+    let trigger = cancel.clone();
+    let outcome = run_until(&plan, &cancel, &mut |progress| {
+        if progress.requests > 100 {
+            trigger.set();
+        }
+    });
+    let outcome = outcome.unwrap();
+    assert!(
+        outcome.requests > 100 && outcome.duration_s < 60.0,
+        "{} in {} s",
+        outcome.requests,
+        outcome.duration_s
+    );
+}
+
+#[test]
+fn the_observer_sees_the_phases_in_order() {
+    let address = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let plan = Plan { stop: Stop::Seconds(0.3), warmup_s: 0.2, ..plan(address, 0) };
+    let mut phases = Vec::new();
+    run(&plan, &mut |progress| {
+        if phases.last() != Some(&progress.phase) {
+            phases.push(progress.phase);
+        }
+    })
+    .unwrap();
+    use load::Phase::*;
+    assert_eq!(phases, [Warmup, Measuring, Draining]);
+}
+
+#[test]
+fn a_plan_that_cannot_be_run_is_explained() {
+    let good = Plan::new("http://127.0.0.1:1/");
+    for (plan, part) in [
+        (Plan { connections: 0, ..good.clone() }, "connections 0: must be at least 1"),
+        (Plan { connections: 4_000_000_000, ..good.clone() }, "this process may have"),
+        (Plan { stop: Stop::Requests(0), ..good.clone() }, "requests 0: must be at least 1"),
+        (Plan { stop: Stop::Seconds(f64::NAN), ..good.clone() }, "duration of NaN s"),
+        (Plan { stop: Stop::Seconds(-1.0), ..good.clone() }, "duration of -1 s"),
+        (Plan { timeout_s: 0.0, ..good.clone() }, "time-out of 0 s"),
+        (Plan { method: "GET /".into(), ..good.clone() }, "must be a word such as GET"),
+        (
+            Plan { fields: vec![("A".into(), "b\r\nC: d".into())], ..good.clone() },
+            "the value without control bytes",
+        ),
+        (
+            Plan { fields: vec![("Connection".into(), "close".into())], ..good.clone() },
+            "the load sets it itself",
+        ),
+        (Plan { cpus: vec![5000], ..good.clone() }, "core 5000"),
+    ] {
+        let error = run(&plan, &mut |_| ()).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
