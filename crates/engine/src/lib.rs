@@ -24,7 +24,7 @@ pub use op::{Error, FileRange, More};
 pub use run::{Running, Settings, start};
 pub use service::{Connections, Service};
 pub use stop::Stop;
-pub use stream::{Io, Listener, Stream};
+pub use stream::{Io, Listener, Stream, yield_now};
 pub use timer::Deadline;
 pub use topology::{Balance, Model, Spread, Topology};
 pub use transport::{Tcp, Transport};

@@ -93,7 +93,7 @@ impl<S: Service> Reactor<S> {
             // There is room: it was looked at above, and only this thread fills it.
             let _ = executor.spawn(task);
         };
-        executor.run(&io, async {
+        let ended = executor.run(&io, async {
             self.stop.watch().await;
             match self.source {
                 Source::Inbox(inbox) => {
@@ -120,8 +120,12 @@ impl<S: Service> Reactor<S> {
                     "cut off: still busy at the end of the drain limit"
                 );
             }
-            Ok(())
-        })?
+            Ok::<(), Error>(())
+        });
+        // Whatever is still under way is given up with its tasks; then the driver waits for the kernel.
+        drop((executor, local));
+        ended??;
+        io.close()
     }
 }
 

@@ -93,7 +93,10 @@ fn a_server_that_closes_after_each_answer_costs_no_error_if_it_says_so() {
     let unsaid = load(closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), 20);
     // Every second request finds the connection closed (or reset, when it is sent just then).
     let lost = unsaid.errors.closed_early + unsaid.errors.reset;
-    assert_eq!((unsaid.requests, lost, unsaid.errors.total()), (10, 10, 10), "{:?}", unsaid.errors);
+    // Each of the two connections alternates, and begins with an answer.
+    let errors = unsaid.errors;
+    assert_eq!((unsaid.requests + lost, errors.total()), (20, lost), "{errors:?}");
+    assert!((0..=2).contains(&(unsaid.requests - lost)), "{} answers: {errors:?}", unsaid.requests);
 }
 
 #[test]

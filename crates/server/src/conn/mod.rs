@@ -7,7 +7,7 @@ mod write;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use engine::{Deadline, Error, More, Stop, Transport};
+use engine::{Deadline, Error, More, Stop, Transport, yield_now};
 use wire::{FieldStorage, Framing, Method, Reject, Version, parse_request};
 
 pub(crate) use context::Context;
@@ -16,6 +16,9 @@ use crate::handler::{Handler, Request, Response};
 use crate::metrics::Counters;
 use discard::{discard, linger};
 use write::{send_body, write_head};
+
+/// Answers after which a connection lets others have their turn, however many more requests it has sent.
+const TURN: u32 = 64;
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +91,15 @@ async fn converse<T: Transport, H: Handler>(
 ) -> Result<Close, Close> {
     // Until the first request is complete, the time for a head runs from the start of the connection.
     let mut head_until = Some(wire.deadline(context.limits.head_time));
+    let mut answers = 0u32;
     loop {
         match take_turn(wire, context, peer, stop) {
             Turn::Answered(response, rest) => {
                 head_until = None;
+                answers = answers.wrapping_add(1);
+                if answers.is_multiple_of(TURN) {
+                    yield_now().await;
+                }
                 let persistence = rest.persistence;
                 answer(wire, context, response, rest).await?;
                 if persistence == Persistence::Close {
@@ -101,7 +109,8 @@ async fn converse<T: Transport, H: Handler>(
             }
             Turn::Refused(reject) => {
                 Counters::count(&context.counters.heads_refused);
-                return refuse(wire, context, reject).await;
+                // In a box, as it is rare and would make every connection larger by its size.
+                return Box::pin(refuse(wire, context, reject)).await;
             }
             Turn::Incomplete => {
                 flush(wire, context).await?;
@@ -189,7 +198,7 @@ async fn await_input<T: Transport, H: Handler>(
         Err(Error::TimedOut) => {
             let reject =
                 Reject { status: wire::Status::REQUEST_TIMEOUT, reason: "the request's head took too long" };
-            refuse(wire, context, reject).await?;
+            Box::pin(refuse(wire, context, reject)).await?;
             Ok(Some(Close::HeadTimeout))
         }
         Err(error) => Err(Close::Broken(error)),

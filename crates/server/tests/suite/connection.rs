@@ -278,3 +278,34 @@ proptest! {
         prop_assert!(seen.text.is_empty() || seen.text.starts_with("HTTP/1.1 "));
     }
 }
+
+#[test]
+fn a_client_with_many_requests_lets_another_have_its_turn() {
+    use std::sync::{Arc, Mutex};
+
+    use engine::driver::memory::Memory;
+    use engine::{Connections, Driver, Executor, Io, Limits, Service, Stream};
+
+    let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let io = Io::new(Memory::open(Limits { sockets: 4 }).unwrap());
+    let greedy = io.driver().peer(Script::sends([request.repeat(5_000)]).then_ends());
+    let modest = io.driver().peer(Script::sends([request]).then_ends());
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let seen = order.clone();
+    let handler = move |request: &server::Request<'_>, _: &mut server::Response| {
+        seen.lock().unwrap().push(request.peer.port());
+    };
+    let http = Arc::new(server::Http::new(handler, server::Limits::default(), 1));
+    let local = http.on_reactor::<Memory>(0, &io);
+    let unpark = io.driver().unpark();
+    let executor = Executor::new(2, unpark);
+    for (port, socket) in [(1, greedy), (2, modest)] {
+        let peer = std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        assert!(executor.spawn(local.serve(Stream::on(&io, socket), peer, Stop::default())).is_ok());
+    }
+    executor.run(&io, executor.at_most(0)).unwrap();
+    let order = order.lock().unwrap();
+    assert_eq!(order.len(), 5_001);
+    let waited = order.iter().position(|port| *port == 2).unwrap();
+    assert!(waited <= 64, "the modest client waited for {waited} requests of the greedy one");
+}
