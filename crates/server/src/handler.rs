@@ -99,6 +99,11 @@ impl Response {
         self
     }
 
+    /// Whether the status allows no content, nor a Content-Length that would announce it (RFC 9110, 8.6).
+    pub(crate) fn is_bodiless(&self) -> bool {
+        matches!(self.status.code(), 100..200 | 204 | 304)
+    }
+
     /// Adds field lines that were built before, each ending with CRLF.
     pub(crate) fn field_lines(&mut self, lines: &[u8]) -> &mut Self {
         self.fields.extend_from_slice(lines);

@@ -163,7 +163,7 @@ async fn answer<T: Transport, H: Handler>(
     rest: Rest,
 ) -> Result<(), Close> {
     write_head(wire, context, &mut response, rest).await?;
-    if !rest.head_only {
+    if !rest.head_only && !response.is_bodiless() {
         send_body(wire, context, &response.body).await?;
     }
     context.counters.answered(response.status);

@@ -41,7 +41,9 @@ pub(super) async fn write_head<T: Transport, H: Handler>(
     wire::put_status_line(out, response.status);
     context.with_date(|date| wire::put_date(out, date));
     out.put(&response.fields);
-    wire::put_content_length(out, response.body.len());
+    if !response.is_bodiless() {
+        wire::put_content_length(out, response.body.len());
+    }
     match rest.persistence {
         Persistence::KeepAlive => {}
         Persistence::KeepAliveSaid => out.put(b"Connection: keep-alive\r\n"),

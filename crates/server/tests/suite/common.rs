@@ -28,6 +28,7 @@ pub(crate) fn handler(request: &Request<'_>, response: &mut Response) {
         "/hello" => response.field("Content-Type", b"text/plain").body(Body::Static(b"hello\n")),
         "/big" => response.body(Body::Owned(big())),
         "/wide" => response.field("X-Wide", &[b'w'; 17_000]),
+        "/nothing" => response.status(Status::NO_CONTENT).body(Body::Static(b"not to be sent")),
         "/panic" => panic!("as the test wants it"),
         _ => response.plain(Status::NOT_FOUND),
     };

@@ -220,6 +220,13 @@ fn a_handler_that_panics_is_a_500_for_that_request_alone() {
 }
 
 #[test]
+fn a_status_without_content_is_sent_without() {
+    let requests = "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
+    let seen = converse(Script::sends([requests]).then_ends(), |_| ());
+    assert_eq!(seen.text, format!("HTTP/1.1 204 No Content\r\n\r\n{HELLO}"));
+}
+
+#[test]
 fn fields_that_fit_in_no_buffer_are_a_500() {
     let seen = converse(Script::sends(["GET /wide HTTP/1.1\r\nHost: a\r\n\r\n"]).then_ends(), |_| ());
     assert!(seen.text.starts_with("HTTP/1.1 500 "), "{}", seen.text);
