@@ -21,7 +21,9 @@ impl Store {
         }
         let runs = directory.join("runs");
         fs::create_dir_all(&runs).map_err(Error::file(&runs))?;
-        let store = Store { directory: directory.into() };
+        // Servers are told of files in it, and may not start where this program did.
+        let directory = directory.canonicalize().map_err(Error::file(directory))?;
+        let store = Store { directory };
         store.write("plan.toml", plan)?;
         Ok(store)
     }

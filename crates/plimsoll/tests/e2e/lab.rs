@@ -23,6 +23,12 @@ model = "reactor"
 name = "two"
 model = "multi-reactor"
 args = ["--reactors", "2"]
+# Reads its own configuration by an absolute path, from another directory.
+[[target]]
+name = "configured"
+command = ["sh", "-c", "cd / && exec sh {dir}/start.sh", "sh"]
+[target.config]
+"start.sh" = "exec {bin_dir}/plimsoll serve {root} --listen 127.0.0.1:{port}"
 [[target]]
 name = "not there"
 command = ["no-such-server", "{port}"]
@@ -38,7 +44,8 @@ fn run(dir: &Path) -> (String, std::path::PathBuf) {
     let plan = dir.join("plan.toml");
     fs::write(&plan, PLAN).unwrap();
     let out = dir.join("out");
-    let text = output_of(plimsoll().args(["lab", "run"]).arg(&plan).arg("--out").arg(&out));
+    // Where to write is given from where it runs, as people do.
+    let text = output_of(plimsoll().current_dir(dir).args(["lab", "run"]).arg(&plan).args(["--out", "out"]));
     (text, out)
 }
 
@@ -46,14 +53,14 @@ fn run(dir: &Path) -> (String, std::path::PathBuf) {
 fn an_experiment_leaves_its_results_and_no_server() {
     let dir = tempfile::tempdir().unwrap();
     let (text, out) = run(dir.path());
-    for part in ["reactor", "two", "budget met: two / reactor", "SUSPECT", "6 of 18 runs failed", "report: "]
+    for part in ["reactor", "two", "budget met: two / reactor", "SUSPECT", "6 of 24 runs failed", "report: "]
     {
         assert!(text.contains(part), "{part} is missing: {text}");
     }
     let results: serde_json::Value =
         serde_json::from_slice(&fs::read(out.join("results.json")).unwrap()).unwrap();
     let runs = results["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 18);
+    assert_eq!(runs.len(), 24);
     for run in runs {
         if run["cell"]["target"] == "not there" {
             let why = "no-such-server is not installed: apt-get install no-such-server";
@@ -73,8 +80,8 @@ fn an_experiment_leaves_its_results_and_no_server() {
     };
     assert_eq!(sorted(order(0)), sorted(order(1)));
     assert!(order(0) != order(1) || order(1) != order(2));
-    assert_eq!(fs::read_dir(out.join("runs")).unwrap().count(), 18);
-    assert_eq!(fs::read_to_string(out.join("cells.csv")).unwrap().lines().count(), 5);
+    assert_eq!(fs::read_dir(out.join("runs")).unwrap().count(), 24);
+    assert_eq!(fs::read_to_string(out.join("cells.csv")).unwrap().lines().count(), 7);
     for name in ["plan.toml", "summary.md", "report.html"] {
         assert!(fs::metadata(out.join(name)).unwrap().len() > 100, "{name}");
     }
