@@ -16,6 +16,7 @@ pub mod timer;
 pub mod topology;
 pub mod transport;
 pub mod unpark;
+pub mod workers;
 
 pub use buf::{BUF_BYTES, Buf};
 pub use driver::{Driver, Limits};
@@ -29,3 +30,4 @@ pub use timer::Deadline;
 pub use topology::{Balance, Model, Spread, Topology};
 pub use transport::{Tcp, Transport};
 pub use unpark::Unpark;
+pub use workers::Workers;

@@ -17,6 +17,13 @@ pub trait Transport {
     /// Drops the first `n` bytes of the input.
     fn consume(&mut self, n: usize);
 
+    /// Takes the input with its buffer, for a while: to have somebody else read it. Nothing may be received
+    /// until it is restored.
+    fn take_input(&mut self) -> Buf;
+
+    /// Puts input back that was taken.
+    fn restore_input(&mut self, input: Buf);
+
     /// Receives more input: how many bytes came, 0 at the end of the stream. Fails with `ENOBUFS` if a
     /// whole buffer of input has not been consumed. While `stop` holds, a wait ends with
     /// [`Error::Canceled`].
@@ -73,6 +80,14 @@ impl<D: Driver> Transport for Tcp<D> {
         {
             self.stream.io().driver().give_buf(buf);
         }
+    }
+
+    fn take_input(&mut self) -> Buf {
+        self.input.take().unwrap_or_default()
+    }
+
+    fn restore_input(&mut self, input: Buf) {
+        self.input = Some(input);
     }
 
     async fn fill(&mut self, until: Deadline, stop: impl Fn() -> bool) -> Result<usize, Error> {

@@ -10,6 +10,21 @@ use wire::{RequestHead, Status};
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request. The response starts as an empty 200.
     fn handle(&self, request: &Request<'_>, response: &mut Response);
+
+    /// Where a request should be handled if there are workers; without them all is done on the reactor.
+    /// Only what is sure to be quick belongs on the reactor then.
+    fn place(&self, _request: &Request<'_>) -> Place {
+        Place::Worker
+    }
+}
+
+/// Where a request is handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On the reactor that owns the connection.
+    Reactor,
+    /// On a worker.
+    Worker,
 }
 
 impl<F: Fn(&Request<'_>, &mut Response) + Send + Sync + 'static> Handler for F {

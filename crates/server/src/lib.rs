@@ -8,7 +8,7 @@ mod limits;
 mod metrics;
 mod service;
 
-pub use handler::{Body, Handler, Request, Response};
+pub use handler::{Body, Handler, Place, Request, Response};
 pub use limits::Limits;
 pub use metrics::{Counters, Totals};
 pub use service::Http;

@@ -64,6 +64,8 @@ counters! {
     bodies_not_discarded,
     /// Handlers that panicked; each was answered with 500.
     handler_panics,
+    /// Requests answered with 503 because the queue of the workers was full.
+    queue_refused,
     /// Connections that ended for a fault of the kernel or of a file that was cut while it was sent.
     faults,
 }

@@ -1,13 +1,17 @@
 //! HTTP as a service of the engine: what every reactor's connections share.
 
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
-use engine::{Connections, Driver, Io, Service, Stop, Stream, Tcp};
+use engine::topology::Pool;
+use engine::{Connections, Driver, Io, Service, Stop, Stream, Tcp, Topology, Workers};
 
-use crate::conn::{Context, serve};
+use crate::conn::{Context, Errand, run_errand, serve};
 use crate::handler::Handler;
 use crate::limits::Limits;
 use crate::metrics::{Counters, Totals};
@@ -21,13 +25,60 @@ pub struct Http<H> {
     handler: Arc<H>,
     limits: Limits,
     counters: Vec<Arc<Counters>>,
+    /// None, one for all reactors, or one for each.
+    pools: Vec<Workers<Arc<Errand>>>,
+    threads: Vec<JoinHandle<()>>,
+    /// Answers whose connection was gone when they came.
+    abandoned: Arc<AtomicU64>,
 }
 
 impl<H: Handler> Http<H> {
-    /// Serves `handler` on as many as `reactors` reactors.
+    /// Serves `handler` on as many as `reactors` reactors, each of which handles its own requests.
     pub fn new(handler: H, limits: Limits, reactors: usize) -> Self {
-        let counters = (0..reactors).map(|_| Arc::default()).collect();
-        Http { handler: Arc::new(handler), limits, counters }
+        Http {
+            handler: Arc::new(handler),
+            limits,
+            counters: (0..reactors).map(|_| Arc::default()).collect(),
+            pools: Vec::new(),
+            threads: Vec::new(),
+            abandoned: Arc::default(),
+        }
+    }
+
+    /// Serves `handler` with the reactors and workers of a topology.
+    ///
+    /// # Errors
+    /// A worker's thread cannot be started.
+    pub fn on(handler: H, limits: Limits, topology: &Topology) -> io::Result<Self> {
+        let mut http = Http::new(handler, limits, topology.reactors);
+        let pools = match (topology.workers, topology.pool) {
+            (0, _) => 0,
+            (_, Pool::Shared) => 1,
+            (_, Pool::PerReactor) => topology.reactors,
+        };
+        for index in 0..pools {
+            let (handler, abandoned, head) = (http.handler.clone(), http.abandoned.clone(), limits.head);
+            let work = move |errand: Arc<Errand>| {
+                if !run_errand(&errand, &*handler, &head) {
+                    abandoned.fetch_add(1, Ordering::Relaxed);
+                }
+            };
+            let name = format!("worker-{index}");
+            let (pool, threads) = Workers::start(&name, topology.workers, topology.queue_capacity, work)?;
+            http.pools.push(pool);
+            http.threads.extend(threads);
+        }
+        Ok(http)
+    }
+
+    /// The workers of a reactor.
+    fn pool(&self, reactor: usize) -> Option<Workers<Arc<Errand>>> {
+        self.pools.get(reactor % self.pools.len().max(1)).cloned()
+    }
+
+    /// Answers that workers brought back when their connection was gone.
+    pub fn abandoned(&self) -> u64 {
+        self.abandoned.load(Ordering::Relaxed)
     }
 
     /// What has been counted so far, over all reactors.
@@ -40,11 +91,23 @@ impl<H: Handler> Service for Http<H> {
     type Local<D: Driver> = OnReactor<H>;
 
     fn on_reactor<D: Driver>(self: &Arc<Self>, reactor: usize, _: &Io<D>) -> OnReactor<H> {
-        OnReactor(Rc::new(Context::new(self.handler.clone(), self.limits, self.counters[reactor].clone())))
+        let (handler, counters) = (self.handler.clone(), self.counters[reactor].clone());
+        OnReactor(Rc::new(Context::new(handler, self.limits, counters, self.pool(reactor))))
     }
 
     fn refusal(&self) -> &[u8] {
         REFUSAL
+    }
+}
+
+impl<H> Drop for Http<H> {
+    /// Lets the workers finish what they have, and ends them.
+    fn drop(&mut self) {
+        self.pools.iter().for_each(|pool| pool.close());
+        for thread in self.threads.drain(..) {
+            // A worker cannot panic: what its handler does is caught.
+            let _ = thread.join();
+        }
     }
 }
 

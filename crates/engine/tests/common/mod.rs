@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    Balance, Connections, Driver, Error, Io, More, Running, Service, Settings, Spread, Stop, Stream, Tcp,
+    Connections, Driver, Error, Io, Model, More, Running, Service, Settings, Spread, Stop, Stream, Tcp,
     Topology, Transport,
 };
 
@@ -49,7 +49,7 @@ async fn echo<D: Driver>(wire: &mut Tcp<D>, stop: &Stop) -> Result<(), Error> {
 
 /// Starts an echo server on a free port.
 pub(crate) fn start(reactors: usize, spread: Spread, connections: usize) -> Running {
-    let topology = Topology { reactors, spread, balance: Balance::RoundRobin, connections };
+    let topology = Topology { reactors, spread, ..Model::Reactor.row(1, connections) };
     let address = ([127, 0, 0, 1], 0).into();
     let settings = Settings { topology, address, backlog: 512, drain: Duration::from_secs(5) };
     engine::start(&settings, Arc::new(Echo)).unwrap()

@@ -10,6 +10,7 @@ use anyhow::Context;
 use bytesize::ByteSize;
 use engine::Settings;
 use engine::listen::BACKLOG;
+use server::app::workload::{MOST_WORK, Work, Workloads};
 use server::app::{Beneath, Site};
 use server::{Http, Limits};
 
@@ -27,7 +28,57 @@ pub(super) struct Args {
     #[command(flatten)]
     topology: topology::Flags,
     #[command(flatten)]
+    work: WorkFlags,
+    #[command(flatten)]
     limits: LimitFlags,
+}
+
+/// Business time, for experiments.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Workload")]
+struct WorkFlags {
+    /// Adds business time to every request of the site: 200us, 30ms
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    work: Option<Duration>,
+    /// What business time does: wait, as for a database, or compute
+    #[arg(long, value_enum, default_value = "sleep")]
+    work_mode: WorkMode,
+    /// Serve /fast, /slow, /work?sleep=..&spin=..&bytes=.. and /bytes?n=.. too; always with --work
+    #[arg(long)]
+    workloads: bool,
+    /// Business time of /slow
+    #[arg(long, value_name = "TIME", default_value = "30ms", value_parser = humantime::parse_duration)]
+    slow_duration: Duration,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum WorkMode {
+    /// The thread sleeps
+    Sleep,
+    /// The thread computes
+    Spin,
+}
+
+impl WorkFlags {
+    /// The site with the workloads that were asked for.
+    fn around(&self, site: Site) -> anyhow::Result<Workloads<Site>> {
+        for (flag, time) in
+            [("--work", self.work.unwrap_or_default()), ("--slow-duration", self.slow_duration)]
+        {
+            anyhow::ensure!(
+                time <= MOST_WORK,
+                "{flag} {}: must be at most 60s",
+                humantime::format_duration(time)
+            );
+        }
+        let time = self.work.unwrap_or_default();
+        let each = match self.work_mode {
+            WorkMode::Sleep => Work { sleep: time, ..Work::NONE },
+            WorkMode::Spin => Work { spin: time, ..Work::NONE },
+        };
+        let routes = self.workloads || self.work.is_some();
+        Ok(Workloads::new(site, each, routes.then_some(self.slow_duration)))
+    }
 }
 
 /// The bounds of a connection.
@@ -103,7 +154,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let beneath = site.root().beneath();
     // Before the first thread starts, so that no signal is missed.
     let signals = Watch::start().context("cannot watch for signals")?;
-    let http = Arc::new(Http::new(site, limits, topology.reactors));
+    let application = args.work.around(site).map_err(Failure::usage)?;
+    let http = Http::on(application, limits, &topology).context("cannot start the workers")?;
+    let http = Arc::new(http);
     let settings =
         Settings { topology, address: args.listen, backlog: args.limits.backlog, drain: args.limits.drain };
     let running = engine::start(&settings, http.clone()).with_context(|| {

@@ -11,8 +11,11 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The flags of every architecture there is; each test of behaviour runs on all of them.
-pub(crate) const MODELS: [&[&str]; 4] = [
+pub(crate) const MODELS: [&[&str]; 7] = [
     &["--model", "reactor"],
+    &["--model", "reactor-pool"],
+    &["--model", "multi-reactor-pool"],
+    &["--model", "reuseport-pool", "--workers", "3"],
     &["--model", "multi-reactor"],
     &["--model", "multi-reactor", "--spread", "reuseport"],
     &["--model", "reuseport", "--reactors", "3"],

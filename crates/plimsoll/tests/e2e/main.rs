@@ -8,3 +8,4 @@ mod lab;
 mod lifecycle;
 mod pressure;
 mod requests;
+mod workloads;

@@ -4,6 +4,7 @@ mod cache;
 mod media;
 mod root;
 pub mod site;
+pub mod workload;
 
 pub use root::{Beneath, Root};
 pub use site::Site;

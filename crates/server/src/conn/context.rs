@@ -5,9 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use engine::Workers;
 use wire::{DateField, Status};
 
 use super::Close;
+use super::errand::Errand;
 use crate::handler::{Handler, Request, Response};
 use crate::limits::Limits;
 use crate::metrics::Counters;
@@ -25,16 +27,26 @@ pub(crate) struct Context<H> {
     pub(crate) counters: Arc<Counters>,
     #[expect(clippy::vec_box, reason = "a response travels between owners as one pointer")]
     spare: RefCell<Vec<Box<Response>>>,
+    /// Where requests are handled; without workers, on the reactor.
+    pub(super) workers: Option<Workers<Arc<Errand>>>,
+    errands: RefCell<Vec<Arc<Errand>>>,
     date: RefCell<DateField>,
 }
 
 impl<H: Handler> Context<H> {
-    pub(crate) fn new(handler: Arc<H>, limits: Limits, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(
+        handler: Arc<H>,
+        limits: Limits,
+        counters: Arc<Counters>,
+        workers: Option<Workers<Arc<Errand>>>,
+    ) -> Self {
         Context {
             handler,
             limits,
             counters,
             spare: RefCell::new(Vec::with_capacity(SPARE)),
+            workers,
+            errands: RefCell::new(Vec::with_capacity(SPARE)),
             date: RefCell::new(DateField::new(SystemTime::now())),
         }
     }
@@ -42,12 +54,21 @@ impl<H: Handler> Context<H> {
     /// Lets the handler answer. If it panics the request is answered with 500; the thread and the
     /// connection live on.
     pub(super) fn call(&self, request: &Request<'_>, response: &mut Response) {
-        // The response is cleared before anyone sees it again, and a handler's own state is its own affair,
-        // as it is after a panic in any thread.
-        if catch_unwind(AssertUnwindSafe(|| self.handler.handle(request, response))).is_err() {
+        if !call(&*self.handler, request, response) {
             Counters::count(&self.counters.handler_panics);
-            response.clear();
-            response.plain(Status::INTERNAL_SERVER_ERROR);
+        }
+    }
+
+    /// An errand that is not under way.
+    pub(super) fn take_errand(&self) -> Arc<Errand> {
+        self.errands.borrow_mut().pop().unwrap_or_else(Errand::new)
+    }
+
+    /// Takes an errand back that has returned.
+    pub(super) fn give_errand(&self, errand: Arc<Errand>) {
+        let mut errands = self.errands.borrow_mut();
+        if errands.len() < SPARE {
+            errands.push(errand);
         }
     }
 
@@ -87,4 +108,16 @@ impl<H: Handler> Context<H> {
             }
         });
     }
+}
+
+/// Lets a handler answer. False if it panicked: the request is then answered with 500.
+pub(super) fn call<H: Handler>(handler: &H, request: &Request<'_>, response: &mut Response) -> bool {
+    // The response is cleared before anyone sees it again, and a handler's own state is its own affair, as it is
+    // after a panic in any thread.
+    let calm = catch_unwind(AssertUnwindSafe(|| handler.handle(request, response))).is_ok();
+    if !calm {
+        response.clear();
+        response.plain(Status::INTERNAL_SERVER_ERROR);
+    }
+    calm
 }

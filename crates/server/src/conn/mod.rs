@@ -2,6 +2,7 @@
 
 mod context;
 mod discard;
+mod errand;
 mod write;
 
 use std::net::SocketAddr;
@@ -11,10 +12,12 @@ use engine::{Deadline, Error, More, Stop, Transport, yield_now};
 use wire::{FieldStorage, Framing, Method, Reject, Version, parse_request};
 
 pub(crate) use context::Context;
+pub(crate) use errand::{Errand, run as run_errand};
 
-use crate::handler::{Handler, Request, Response};
+use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
 use discard::{discard, linger};
+use errand::Cargo;
 use write::{send_body, write_head};
 
 /// Answers after which a connection lets others have their turn, however many more requests it has sent.
@@ -45,6 +48,8 @@ enum Turn {
     Incomplete,
     /// A request was taken from the input and answered.
     Answered(Box<Response>, Rest),
+    /// A request with a head of this many bytes is there, and is for a worker.
+    Delegated(usize, Rest),
     /// What came is no request that can be answered; say why and close.
     Refused(Reject),
 }
@@ -93,20 +98,9 @@ async fn converse<T: Transport, H: Handler>(
     let mut head_until = Some(wire.deadline(context.limits.head_time));
     let mut answers = 0u32;
     loop {
-        match take_turn(wire, context, peer, stop) {
-            Turn::Answered(response, rest) => {
-                head_until = None;
-                answers = answers.wrapping_add(1);
-                if answers.is_multiple_of(TURN) {
-                    yield_now().await;
-                }
-                let persistence = rest.persistence;
-                answer(wire, context, response, rest).await?;
-                if persistence == Persistence::Close {
-                    finish(wire, context).await?;
-                    return Ok(Close::Done);
-                }
-            }
+        let (response, rest) = match take_turn(wire, context, peer, stop) {
+            Turn::Answered(response, rest) => (response, rest),
+            Turn::Delegated(length, rest) => (delegate(wire, context, length, peer).await?, rest),
             Turn::Refused(reject) => {
                 Counters::count(&context.counters.heads_refused);
                 // In a box, as it is rare and would make every connection larger by its size.
@@ -117,7 +111,19 @@ async fn converse<T: Transport, H: Handler>(
                 if let Some(close) = await_input(wire, context, stop, &mut head_until).await? {
                     return Ok(close);
                 }
+                continue;
             }
+        };
+        head_until = None;
+        let persistence = rest.persistence;
+        answer(wire, context, response, rest).await?;
+        if persistence == Persistence::Close {
+            finish(wire, context).await?;
+            return Ok(Close::Done);
+        }
+        answers = answers.wrapping_add(1);
+        if answers.is_multiple_of(TURN) {
+            yield_now().await;
         }
     }
 }
@@ -138,8 +144,6 @@ fn take_turn<T: Transport, H: Handler>(
         Ok(None) => return Turn::Incomplete,
         Err(reject) => return Turn::Refused(reject),
     };
-    let mut response = context.take_response();
-    context.call(&Request { head: &head, peer }, &mut response);
     let last = !head.keep_alive
         // The client waits for a 100 that will not come: whether its body follows cannot be known.
         || head.expects_continue
@@ -151,8 +155,43 @@ fn take_turn<T: Transport, H: Handler>(
         Version::Http11 => Persistence::KeepAlive,
     };
     let rest = Rest { body: head.framing, head_only: head.method == Method::Head, persistence };
+    let request = Request { head: &head, peer };
+    if context.workers.is_some() && context.handler.place(&request) == Place::Worker {
+        return Turn::Delegated(length, rest);
+    }
+    let mut response = context.take_response();
+    context.call(&request, &mut response);
     wire.consume(length);
     Turn::Answered(response, rest)
+}
+
+/// Has a worker answer the request at the front of the input, whose head is `length` bytes long.
+async fn delegate<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    length: usize,
+    peer: SocketAddr,
+) -> Result<Box<Response>, Close> {
+    // What was answered before must not wait for this one.
+    flush(wire, context).await?;
+    let Some(workers) = &context.workers else { return Err(Close::Done) };
+    let errand = context.take_errand();
+    let input = wire.take_input();
+    errand.load(Cargo { input, response: context.take_response(), peer, panicked: false });
+    let refused = workers.submit(errand.clone()).is_err();
+    let cargo = if refused { errand.unload() } else { errand.returned().await };
+    let Some(Cargo { input, mut response, panicked, .. }) = cargo else { return Err(Close::Done) };
+    context.give_errand(errand);
+    wire.restore_input(input);
+    wire.consume(length);
+    if panicked {
+        Counters::count(&context.counters.handler_panics);
+    }
+    if refused {
+        Counters::count(&context.counters.queue_refused);
+        response.plain(wire::Status::SERVICE_UNAVAILABLE).field("Retry-After", b"1");
+    }
+    Ok(response)
 }
 
 /// Writes an answer, and reads what the request still has for a body.

@@ -1,0 +1,212 @@
+//! Requests that take time on purpose: business time for every request, and routes to experiment with.
+
+use std::time::{Duration, Instant};
+
+use wire::{Method, Status};
+
+use crate::handler::{Body, Handler, Place, Request, Response};
+
+/// Longest business time of one request.
+pub const MOST_WORK: Duration = Duration::from_secs(60);
+
+/// Most bytes that a route makes up for one answer.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Timer slack in nanoseconds. The kernel may end a sleep this much late to save wake-ups; its own 50 us would
+/// double a sleep of that length (prctl(2), PR_SET_TIMERSLACK).
+const SLACK_NS: u64 = 1;
+
+/// Business time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Time in which the thread waits, as for a database.
+    pub sleep: Duration,
+    /// Time in which the thread computes.
+    pub spin: Duration,
+}
+
+impl Work {
+    /// No business time.
+    pub const NONE: Work = Work { sleep: Duration::ZERO, spin: Duration::ZERO };
+
+    /// Takes the time, on the calling thread.
+    pub fn take(self) {
+        if !self.sleep.is_zero() {
+            exact_sleeps();
+            std::thread::sleep(self.sleep);
+        }
+        if !self.spin.is_zero() {
+            let end = Instant::now() + self.spin;
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+/// Makes the sleeps of the calling thread exact, once.
+fn exact_sleeps() {
+    thread_local! {
+        static EXACT: () = {
+            // Where it is refused sleeps are as exact as the kernel's default makes them.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(SLACK_NS));
+        };
+    }
+    EXACT.with(|()| ());
+}
+
+/// An application with business time added to every request, and with the workload routes if they are wanted.
+pub struct Workloads<H> {
+    inner: H,
+    each: Work,
+    /// Business time of `/slow`; without it there are no routes.
+    slow: Option<Duration>,
+}
+
+impl<H> Workloads<H> {
+    /// Adds `each` to every request of `inner`; with `slow` the routes are served before it.
+    pub fn new(inner: H, each: Work, slow: Option<Duration>) -> Self {
+        Workloads { inner, each, slow }
+    }
+
+    /// The route for a request, if it is one.
+    fn route(&self, request: &Request<'_>) -> Option<Route> {
+        let slow = self.slow?;
+        let query = request.head.query().unwrap_or_default();
+        match request.head.path() {
+            "/fast" => Some(Route::Fast),
+            "/slow" => Some(Route::Work(Work { sleep: slow, ..Work::NONE }, None)),
+            "/work" => Some(parse_work(query)),
+            "/bytes" => Some(parse_bytes(query)),
+            _ => None,
+        }
+    }
+}
+
+/// A workload route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    /// Answered at once, on the reactor: source C's fast request.
+    Fast,
+    /// Business time, and then as many bytes as were asked for.
+    Work(Work, Option<usize>),
+    /// The query makes no sense; what would.
+    Bad(&'static str),
+}
+
+const WORK_QUERY: &str = "expected /work?sleep=200us&spin=50us&bytes=1024, times up to 60s, at most 64 MiB\n";
+const BYTES_QUERY: &str = "expected /bytes?n=1024, at most 64 MiB\n";
+
+fn parse_work(query: &str) -> Route {
+    let (mut work, mut bytes) = (Work::NONE, None);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let parsed = match pair.split_once('=') {
+            Some(("sleep", value)) => parse_time(value).map(|time| work.sleep = time),
+            Some(("spin", value)) => parse_time(value).map(|time| work.spin = time),
+            Some(("bytes", value)) => parse_size(value).map(|size| bytes = Some(size)),
+            _ => None,
+        };
+        if parsed.is_none() {
+            return Route::Bad(WORK_QUERY);
+        }
+    }
+    Route::Work(work, bytes)
+}
+
+fn parse_bytes(query: &str) -> Route {
+    match query.strip_prefix("n=").and_then(parse_size) {
+        Some(size) => Route::Work(Work::NONE, Some(size)),
+        None => Route::Bad(BYTES_QUERY),
+    }
+}
+
+/// A number with its unit: ns, us, ms or s.
+fn parse_time(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    let ns = match unit {
+        "ns" => Some(number),
+        "us" => number.checked_mul(1_000),
+        "ms" => number.checked_mul(1_000_000),
+        "s" => number.checked_mul(1_000_000_000),
+        _ => None,
+    }?;
+    Some(Duration::from_nanos(ns)).filter(|time| *time <= MOST_WORK)
+}
+
+fn parse_size(text: &str) -> Option<usize> {
+    text.parse().ok().filter(|size| *size <= MOST_BYTES)
+}
+
+impl<H: Handler> Handler for Workloads<H> {
+    fn handle(&self, request: &Request<'_>, response: &mut Response) {
+        let Some(route) = self.route(request) else {
+            self.each.take();
+            return self.inner.handle(request, response);
+        };
+        if !matches!(request.head.method, Method::Get | Method::Head) {
+            response.plain(Status::METHOD_NOT_ALLOWED).field("Allow", b"GET, HEAD");
+            return;
+        }
+        response.field("Content-Type", b"text/plain; charset=utf-8");
+        match route {
+            Route::Fast => response.body(Body::Static(b"fast\n")),
+            Route::Bad(expected) => {
+                response.status(Status::BAD_REQUEST).body(Body::Static(expected.as_bytes()))
+            }
+            Route::Work(work, bytes) => {
+                work.take();
+                response.body(bytes.map_or(Body::Static(b"done\n"), |n| Body::Owned(vec![b'x'; n])))
+            }
+        };
+    }
+
+    fn place(&self, request: &Request<'_>) -> Place {
+        match self.route(request) {
+            Some(Route::Fast | Route::Bad(_)) => Place::Reactor,
+            Some(Route::Work(..)) => Place::Worker,
+            None if self.each == Work::NONE => self.inner.place(request),
+            None => Place::Worker,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_of_routes() {
+        let ms = Duration::from_millis;
+        let work = Work { sleep: ms(2), spin: Duration::from_micros(50) };
+        assert_eq!(parse_work("sleep=2ms&spin=50us&bytes=10"), Route::Work(work, Some(10)));
+        assert_eq!(parse_work(""), Route::Work(Work::NONE, None));
+        assert_eq!(parse_bytes("n=0"), Route::Work(Work::NONE, Some(0)));
+        for query in [
+            "sleep=1",
+            "sleep=1h",
+            "sleep=-1ms",
+            "sleep=61s",
+            "bytes=67108865",
+            "x=1",
+            "sleep",
+            "spin=99999999999999999999s",
+        ] {
+            assert_eq!(parse_work(query), Route::Bad(WORK_QUERY), "{query}");
+        }
+        assert_eq!(parse_bytes("n="), Route::Bad(BYTES_QUERY));
+    }
+
+    #[test]
+    fn work_takes_at_least_its_time() {
+        for work in [
+            Work { sleep: Duration::from_millis(3), ..Work::NONE },
+            Work { spin: Duration::from_millis(3), ..Work::NONE },
+        ] {
+            let start = Instant::now();
+            work.take();
+            assert!(start.elapsed() >= Duration::from_millis(3));
+        }
+    }
+}

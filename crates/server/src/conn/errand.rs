@@ -1,0 +1,157 @@
+//! A request on its way to a worker and back: one small piece of memory that both sides hold.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use engine::Buf;
+use wire::{FieldStorage, parse_request};
+
+use super::context::call;
+use crate::handler::{Handler, Request, Response};
+
+/// What the queue of a pool holds for each request: a pointer.
+///
+/// The connection and the worker share it, so that whichever of them ends first leaves the other's memory valid:
+/// a connection may be gone when its answer comes, which is then dropped.
+pub(crate) struct Errand(Mutex<State>);
+
+struct State {
+    cargo: Option<Cargo>,
+    /// The worker has brought the cargo back.
+    done: bool,
+    /// The connection has ended, and waits no more.
+    abandoned: bool,
+    waker: Option<Waker>,
+}
+
+/// What travels: the input with the request's head at its front, and the response to fill in.
+pub(crate) struct Cargo {
+    pub(crate) input: Buf,
+    pub(crate) response: Box<Response>,
+    pub(crate) peer: SocketAddr,
+    /// The handler panicked.
+    pub(crate) panicked: bool,
+}
+
+impl Errand {
+    /// An errand that is not under way.
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Errand(Mutex::new(State { cargo: None, done: false, abandoned: false, waker: None })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loads the cargo; before it is handed to a worker.
+    pub(super) fn load(&self, cargo: Cargo) {
+        *self.state() = State { cargo: Some(cargo), done: false, abandoned: false, waker: None };
+    }
+
+    /// Takes the cargo, on either side.
+    pub(crate) fn unload(&self) -> Option<Cargo> {
+        self.state().cargo.take()
+    }
+
+    /// Brings the cargo back; the worker's last act. False if nobody waits for it any more: it is dropped.
+    pub(crate) fn complete(&self, cargo: Cargo) -> bool {
+        let mut state = self.state();
+        if state.abandoned {
+            return false;
+        }
+        state.cargo = Some(cargo);
+        state.done = true;
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+
+    /// Waits until the cargo is back, on the connection's side. Dropping the wait abandons the errand.
+    pub(super) async fn returned(&self) -> Option<Cargo> {
+        let wait = Wait(self);
+        let cargo = poll_fn(|context| {
+            let mut state = wait.0.state();
+            if state.done {
+                return Poll::Ready(state.cargo.take());
+            }
+            match &mut state.waker {
+                Some(waker) => waker.clone_from(context.waker()),
+                none => *none = Some(context.waker().clone()),
+            }
+            Poll::Pending
+        })
+        .await;
+        std::mem::forget(wait);
+        cargo
+    }
+}
+
+/// A wait for an errand.
+struct Wait<'a>(&'a Errand);
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.0.state().abandoned = true;
+    }
+}
+
+/// Lets the handler answer one request, on a worker. False if its connection was gone by then.
+pub(crate) fn run<H: Handler>(errand: &Errand, handler: &H, limits: &wire::Limits) -> bool {
+    let Some(mut cargo) = errand.unload() else { return false };
+    let mut storage = FieldStorage::new();
+    // The connection has found a whole head there before it sent the errand off.
+    if let Ok(Some((head, _))) = parse_request(cargo.input.bytes(), &mut storage, limits) {
+        let request = Request { head: &head, peer: cargo.peer };
+        cargo.panicked = !call(handler, &request, &mut cargo.response);
+    }
+    errand.complete(cargo)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cargo() -> Cargo {
+        let mut input = Buf::new();
+        input.append(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
+        Cargo { input, response: Box::default(), peer: ([127, 0, 0, 1], 1).into(), panicked: false }
+    }
+
+    fn poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> Poll<T> {
+        future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn what_travels_through_the_queue_is_small() {
+        assert!(size_of::<Arc<Errand>>() <= 96);
+    }
+
+    #[test]
+    fn an_answer_comes_home() {
+        let errand = Errand::new();
+        errand.load(cargo());
+        let mut wait = Box::pin(errand.returned());
+        assert!(poll(&mut wait).is_pending());
+        let handler = |request: &Request<'_>, response: &mut Response| {
+            response.field("X-Path", request.head.path().as_bytes());
+        };
+        assert!(run(&errand, &handler, &wire::Limits::default()));
+        let Poll::Ready(Some(cargo)) = poll(&mut wait) else { panic!("the cargo is not back") };
+        assert_eq!(cargo.response.fields, b"X-Path: /x\r\n");
+    }
+
+    #[test]
+    fn an_answer_whose_connection_is_gone_is_dropped_safely() {
+        let errand = Errand::new();
+        errand.load(cargo());
+        let mut wait = Box::pin(errand.returned());
+        assert!(poll(&mut wait).is_pending());
+        drop(wait);
+        assert!(!run(&errand, &|_: &Request<'_>, _: &mut Response| (), &wire::Limits::default()));
+    }
+}
