@@ -110,7 +110,5 @@ fn decimal(value: &[u8]) -> Option<u64> {
 /// Whether a line ends with LF alone. The tokenizer takes that for a line's end; a proxy in front may not, and
 /// then the two disagree on where a message ends (RFC 9112, 2.2 lets us refuse it).
 pub(crate) fn has_bare_lf(head: &[u8]) -> bool {
-    // Without an early exit, so that the compiler can compare many bytes at once.
-    let starts_with_lf = head.first() == Some(&b'\n');
-    head.windows(2).fold(starts_with_lf, |bare, pair| bare | (pair[1] == b'\n' && pair[0] != b'\r'))
+    memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r')
 }

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use httparse::{Error, Header};
 
 use crate::fields::{Coding, Expect, Survey, has_bare_lf};
+use crate::response::byte_table;
 use crate::status::Status;
 
 /// Most fields of one head, whatever [`Limits::fields`] says.
@@ -241,7 +242,8 @@ fn check_host(survey: &Survey<'_>, version: Version) -> Result<(), Reject> {
 
 /// A byte of `uri-host [":" port]` (RFC 3986, 3.2.2).
 fn is_host_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~:[]%!$&'()*+,;=".contains(&byte)
+    const TABLE: [bool; 256] = byte_table(b"-._~:[]%!$&'()*+,;=");
+    TABLE[usize::from(byte)]
 }
 
 /// RFC 9112, 6.3, with no mercy for what two servers could read differently.
@@ -302,9 +304,9 @@ impl<'s, 'b> RequestHead<'s, 'b> {
     /// The path of the target, as it was sent: still encoded. `/` where an absolute-form has none.
     pub fn path(&self) -> &'b str {
         let rest = &self.target[self.path_at..];
-        match rest.split(['?', '#']).next() {
-            Some("") | None => "/",
-            Some(path) => path,
+        match memchr::memchr2(b'?', b'#', rest.as_bytes()).map_or(rest, |end| &rest[..end]) {
+            "" => "/",
+            path => path,
         }
     }
 

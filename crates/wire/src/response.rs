@@ -63,7 +63,24 @@ pub fn put_date(sink: &mut impl Sink, date: &DateField) {
 
 /// A byte of a token (RFC 9110, 5.6.2).
 pub(crate) fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+    const TABLE: [bool; 256] = byte_table(b"!#$%&'*+-.^_`|~");
+    TABLE[usize::from(byte)]
+}
+
+/// Which bytes are letters, digits, or one of `others`.
+pub(crate) const fn byte_table(others: &[u8]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut at = 0;
+    while at < others.len() {
+        table[others[at] as usize] = true;
+        at += 1;
+    }
+    table
 }
 
 fn put_decimal(sink: &mut impl Sink, mut number: u64) {

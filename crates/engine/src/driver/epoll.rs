@@ -18,7 +18,7 @@ use rustix::net::{self, RecvFlags, SendFlags, Shutdown, SocketFlags};
 use super::{Driver, Lane, Limits, Side, Started, Ticket, failed, socket_of};
 use crate::buf::{Buf, Pool};
 use crate::op::{Done, Error, FileRange, More, Op, Socket};
-use crate::timer::{Deadline, NEVER, Timer, Timers};
+use crate::timer::{Deadline, NEVER, Nanos, Timer, Timers};
 use crate::unpark::Unpark;
 
 /// Events taken from the kernel per wake-up; more are taken by the next.
@@ -44,6 +44,8 @@ pub struct Epoll {
     timers: Timers,
     pool: Pool,
     now: Instant,
+    /// `now` as the timers count it.
+    now_nanos: Nanos,
 }
 
 /// What the driver knows of one socket.
@@ -111,6 +113,7 @@ impl Driver for Epoll {
             timers: Timers::new(now),
             pool: Pool::new(POOLED),
             now,
+            now_nanos: 0,
         })
     }
 
@@ -152,7 +155,7 @@ impl Driver for Epoll {
             Ok(done) => return Poll::Ready(self.end(lane, done)),
             Err(op) => op,
         };
-        let now = self.timers.nanos(self.now);
+        let now = self.now_nanos;
         let wait = self.wait(lane);
         if wait.canceled {
             return Poll::Ready(self.end(lane, failed(op, Error::Canceled)));
@@ -186,9 +189,9 @@ impl Driver for Epoll {
     }
 
     fn park(&mut self, until: Deadline) -> io::Result<()> {
-        let timeout = self.timeout(until);
-        let asleep = timeout != Some(Duration::ZERO) && self.unpark.may_sleep();
-        let timeout = if asleep { timeout.map(timespec) } else { Some(timespec(Duration::ZERO)) };
+        let asleep = !until.has_passed(self.now) && self.unpark.may_sleep();
+        let timeout = if asleep { self.timeout(until) } else { Some(Duration::ZERO) };
+        let timeout = timeout.map(timespec);
         self.events.clear();
         let waited =
             epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref());
@@ -200,6 +203,7 @@ impl Driver for Epoll {
             Err(errno) => return Err(errno.into()),
         }
         self.now = Instant::now();
+        self.now_nanos = self.timers.nanos(self.now);
         self.note_readiness();
         self.fire_timers();
         Ok(())
@@ -290,7 +294,7 @@ impl Epoll {
         let entry = &mut self.entries[lane.socket as usize];
         let side = lane.side as usize;
         if matches!(op, Op::Sleep) {
-            let due = entry.waits[side].timer.due <= self.timers.nanos(self.now);
+            let due = entry.waits[side].timer.due <= self.now_nanos;
             return if due { Ok(Done::Slept) } else { Err(op) };
         }
         // Nothing has to be ready for a shutdown.
@@ -316,11 +320,8 @@ impl Epoll {
         result
     }
 
+    /// How long to sleep at most; `None` for as long as it takes.
     fn timeout(&self, until: Deadline) -> Option<Duration> {
-        // A deadline in the past asks for a look without a sleep; the clock is not read for that.
-        if until.has_passed(self.now) {
-            return Some(Duration::ZERO);
-        }
         let now = Instant::now();
         let asked = until.instant().map(|at| at.saturating_duration_since(now));
         let next = self.timers.next(self.timers.nanos(now));
@@ -356,7 +357,7 @@ impl Epoll {
     }
 
     fn fire_timers(&mut self) {
-        let now = self.timers.nanos(self.now);
+        let now = self.now_nanos;
         while let Some(entry) = self.timers.pop_due(now) {
             let lane = Lane::of_key(entry.1);
             let wait = &mut self.entries[lane.socket as usize].waits[lane.side as usize];
