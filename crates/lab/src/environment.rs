@@ -2,8 +2,16 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use crate::command::find;
+use crate::cores;
 use crate::plan::Plan;
+
+/// How long a program may take to print its version.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Settings of the kernel that change what a server or a load can do.
 const SYSCTLS: [&str; 6] = [
@@ -19,21 +27,22 @@ const SYSCTLS: [&str; 6] = [
 pub(crate) fn capture(plan: &Plan, program: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut add = |name: &str, value: String| found.push((name.to_string(), value));
+    for target in plan.targets.iter().filter(|target| !target.version.is_empty()) {
+        add(&format!("version of {}", target.name), version(&target.version).unwrap_or("unknown".into()));
+    }
     add("plimsoll", format!("{}, {}", env!("CARGO_PKG_VERSION"), identity(program)));
-    let uname = rustix::system::uname();
-    add("kernel", format!("{} {}", uname.release().to_string_lossy(), uname.version().to_string_lossy()));
+    let kernel =
+        ["osrelease", "version"].map(|name| read(&format!("/proc/sys/kernel/{name}")).unwrap_or_default());
+    add("kernel", kernel.join(" "));
     add("processor", processor());
-    add(
-        "cores",
-        rustix::thread::sched_getaffinity(None).map_or("unknown".into(), |set| set.count().to_string()),
-    );
+    add("cores that may be used", cores::allowed().map_or("unknown".into(), |set| cores::list(&set)));
     add(
         "governor",
         read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").unwrap_or("not to be seen".into()),
     );
     add("memory", line_of("/proc/meminfo", "MemTotal").unwrap_or_default());
-    add("cores of the server", cores(&plan.server_cpus));
-    add("cores of the load", cores(&plan.load_cpus));
+    add("cores of the server", numbers(&plan.server_cpus));
+    add("cores of the load", numbers(&plan.load_cpus));
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     add("descriptors", limit.map_or("unlimited".into(), |limit| limit.to_string()));
     add("load average at the start", read("/proc/loadavg").unwrap_or_default());
@@ -43,6 +52,26 @@ pub(crate) fn capture(plan: &Plan, program: &Path) -> Vec<(String, String)> {
         }
     }
     found
+}
+
+/// The first line that a command prints. What does not end soon is no version.
+fn version(command: &[String]) -> Option<String> {
+    let mut child = Command::new(find(&command[0])?)
+        .args(&command[1..])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE && matches!(child.try_wait(), Ok(None)) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let _ = child.kill();
+    let output = child.wait_with_output().ok()?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    text.lines().map(str::trim).find(|line| !line.is_empty()).map(String::from)
 }
 
 /// Size and time of the program: enough to tell two builds apart.
@@ -56,7 +85,7 @@ fn processor() -> String {
     line_of("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.into())
 }
 
-fn cores(cpus: &[usize]) -> String {
+fn numbers(cpus: &[usize]) -> String {
     if cpus.is_empty() {
         return "all".into();
     }
@@ -72,4 +101,29 @@ fn line_of(path: &str, label: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(label))?;
     Some(line.split_once(':')?.1.trim().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_described_and_nothing_is_empty() {
+        let plan = "title = \"t\"\nconnections = [1]\npaths = [\"/\"]\nduration_s = 1\nserver_cpus = [0, 2]\n\
+            [[target]]\nname = \"x\"\ncommand = [\"sh\"]\nversion = [\"sh\", \"-c\", \"echo; echo x 1.2 >&2\"]";
+        let found = capture(&Plan::parse(plan, "x.toml").unwrap(), Path::new("/bin/sh"));
+        let of = |name: &str| found.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
+        assert_eq!(of("version of x"), Some("x 1.2"));
+        assert_eq!(of("cores of the server"), Some("0, 2"));
+        assert!(of("kernel").is_some_and(|kernel| kernel.contains('.') && kernel.contains("SMP")));
+        assert!(of("net.core.somaxconn").is_some_and(|value| value.parse::<u32>().is_ok()));
+        assert!(found.iter().all(|(_, value)| !value.is_empty()), "{found:?}");
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_has_no_version() {
+        let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
+        assert_eq!(version(&words("sleep 60")), None);
+        assert_eq!(version(&words("no-such-program")), None);
+    }
 }

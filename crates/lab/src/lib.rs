@@ -2,8 +2,13 @@
 #![forbid(unsafe_code)]
 
 mod catalogue;
+mod cell;
+mod command;
+mod cores;
 mod environment;
 mod error;
+#[cfg(test)]
+mod fake;
 mod gates;
 mod plan;
 mod process;

@@ -1,18 +1,27 @@
 //! An experiment as it is declared: targets, factors, load and budgets, read from TOML and checked.
 
-use std::collections::BTreeSet;
+mod check;
+mod explain;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
 use crate::error::Error;
 use crate::results::CellKey;
 
+pub(crate) use explain::did_you_mean;
+
 /// An experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// What it asks, in one line.
+    /// What it compares, in one line.
     pub title: String,
+    /// What it asks, in a sentence.
+    #[serde(default)]
+    pub question: String,
     /// The servers that are compared.
     #[serde(rename = "target")]
     pub targets: Vec<Target>,
@@ -43,6 +52,8 @@ pub struct Plan {
     /// Seed of the order and of every resampling.
     #[serde(default)]
     pub seed: u64,
+    /// The directory that is served; the command line can give another.
+    pub root: Option<PathBuf>,
     /// Files that are made for the experiment, and are the site where no directory is given.
     #[serde(default, rename = "file")]
     pub files: Vec<File>,
@@ -62,7 +73,7 @@ pub struct Target {
     pub name: String,
     /// A model of Plimsoll's own.
     pub model: Option<String>,
-    /// More flags for `plimsoll serve`.
+    /// More flags for `plimsoll serve`, with the same words filled in as in a command.
     #[serde(default)]
     pub args: Vec<String>,
     /// Any other server: a command that stays in the foreground. `{port}`, `{root}`, `{dir}` (a directory for
@@ -71,9 +82,14 @@ pub struct Target {
     pub command: Vec<String>,
     /// Files that are written to `{dir}` before it starts, by name, with the same words filled in.
     #[serde(default)]
-    pub config: std::collections::BTreeMap<String, String>,
+    pub config: BTreeMap<String, String>,
+    /// A program it needs beside the first word of its command.
+    pub needs: Option<String>,
     /// How to install it, for those who have not.
     pub install: Option<String>,
+    /// A command that prints its version, for the record of where an experiment ran.
+    #[serde(default)]
+    pub version: Vec<String>,
 }
 
 /// A file that is made for the experiment.
@@ -108,9 +124,11 @@ pub struct Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
-    /// Processor time of the server per request.
+    /// Processor time of the server per request, in microseconds. Less is better.
     ServerCpuUsPerRequest,
-    /// Requests per second.
+    /// Requests per second of the server's processor time. More is better.
+    RequestsPerCpuSecond,
+    /// Requests per second. More is better.
     RequestsPerSecond,
 }
 
@@ -124,6 +142,11 @@ pub struct Quick {
     rounds: Option<u32>,
     duration_s: Option<f64>,
     warmup_s: Option<f64>,
+    threads: Option<u32>,
+    server_cpus: Option<Vec<usize>>,
+    load_cpus: Option<Vec<usize>>,
+    seed: Option<u64>,
+    root: Option<PathBuf>,
 }
 
 fn keep_alive() -> Vec<bool> {
@@ -142,60 +165,19 @@ fn three() -> u32 {
 const START_STOP_S: f64 = 0.4;
 
 impl Plan {
-    /// Reads and checks a plan; `file` is its name in messages.
+    /// Reads and checks a plan, its quick values too; `file` is its name in messages.
     ///
     /// # Errors
-    /// What is wrong, where, and what would be right.
+    /// What is wrong, in which line, and what would be right.
     pub fn parse(text: &str, file: &str) -> Result<Self, Error> {
-        let plan: Plan = toml::from_str(text)
-            .map_err(|error| Error::Plan { file: file.into(), problem: explain(&error) })?;
-        plan.check().map_err(|problem| Error::Plan { file: file.into(), problem })?;
+        let refuse =
+            |problem: explain::Problem| Error::Plan { file: file.into(), problem: problem.placed(text) };
+        let plan: Plan =
+            toml::from_str(text).map_err(|error| refuse(explain::Problem::from_toml(&error, text)))?;
+        check::all(&plan).map_err(refuse)?;
+        check::all(&plan.clone().quicker()).map_err(|problem| refuse(problem.within("quick")))?;
+        check::budgets(&plan).map_err(refuse)?;
         Ok(plan)
-    }
-
-    fn check(&self) -> Result<(), String> {
-        for (name, empty) in [
-            ("target", self.targets.is_empty()),
-            ("connections", self.connections.is_empty()),
-            ("paths", self.paths.is_empty()),
-            ("close", self.close.is_empty()),
-        ] {
-            if empty {
-                return Err(format!("{name} is empty, so there is nothing to run: give at least one"));
-            }
-        }
-        let mut names = BTreeSet::new();
-        for target in &self.targets {
-            if !names.insert(&target.name) {
-                return Err(format!("two targets are called {:?}: give each its own name", target.name));
-            }
-            if target.model.is_some() != target.command.is_empty() {
-                return Err(format!("target {:?}: give either a model or a command", target.name));
-            }
-        }
-        if let Some(path) = self.paths.iter().find(|path| !path.starts_with('/')) {
-            return Err(format!("path {path:?}: must begin with /"));
-        }
-        if self.rounds == 0 || self.connections.contains(&0) || self.threads == 0 {
-            return Err("rounds, connections and threads must be at least 1".into());
-        }
-        if !(0.05..=86_400.0).contains(&self.duration_s) || !(0.0..=86_400.0).contains(&self.warmup_s) {
-            return Err("duration_s must be 0.05 to 86400, and warmup_s 0 to 86400".into());
-        }
-        for budget in &self.budgets {
-            for name in [&budget.target, &budget.against] {
-                if !names.contains(name) {
-                    return Err(format!(
-                        "a budget names the target {name:?}, which is not there{}",
-                        did_you_mean(name, names.iter().copied())
-                    ));
-                }
-            }
-            if budget.at_most.is_none() && budget.at_least.is_none() {
-                return Err(format!("the budget of {:?} has neither at_most nor at_least", budget.target));
-            }
-        }
-        Ok(())
     }
 
     /// The plan that `--quick` runs.
@@ -207,6 +189,11 @@ impl Plan {
         self.rounds = quick.rounds.unwrap_or(self.rounds);
         self.duration_s = quick.duration_s.unwrap_or(self.duration_s);
         self.warmup_s = quick.warmup_s.unwrap_or(self.warmup_s);
+        self.threads = quick.threads.unwrap_or(self.threads);
+        self.server_cpus = quick.server_cpus.unwrap_or(self.server_cpus);
+        self.load_cpus = quick.load_cpus.unwrap_or(self.load_cpus);
+        self.seed = quick.seed.unwrap_or(self.seed);
+        self.root = quick.root.or(self.root);
         self
     }
 
@@ -242,26 +229,6 @@ impl Plan {
     }
 }
 
-/// TOML's own message, with the nearest known key where a key is unknown.
-fn explain(error: &toml::de::Error) -> String {
-    let text = error.to_string();
-    let mut quoted = error.message().split('`').skip(1).step_by(2);
-    let hint = match quoted.next() {
-        Some(unknown) if error.message().starts_with("unknown") => did_you_mean(unknown, quoted),
-        _ => String::new(),
-    };
-    format!("{}{hint}", text.trim_end())
-}
-
-/// `; did you mean "x"?` where one of the candidates is near enough.
-pub(crate) fn did_you_mean(word: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> String {
-    let scored = candidates.into_iter().map(|known| (strsim::jaro_winkler(word, known.as_ref()), known));
-    match scored.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((score, known)) if score > 0.8 => format!("; did you mean {:?}?", known.as_ref()),
-        _ => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,11 +244,8 @@ mod tests {
         [quick]
         connections = [2]
         duration_s = 0.1
+        root = "site"
     "#;
-
-    fn problem(text: &str) -> String {
-        Plan::parse(text, "x.toml").unwrap_err().to_string()
-    }
 
     #[test]
     fn a_plan_is_a_grid_and_quick_shrinks_it() {
@@ -289,32 +253,12 @@ mod tests {
         assert_eq!((plan.cells().len(), plan.rounds, &plan.close[..]), (2, 3, &[false][..]));
         let quick = plan.quicker();
         assert_eq!((quick.cells()[0].connections, quick.cells().len(), quick.duration_s), (2, 1, 0.1));
+        assert_eq!((quick.threads, quick.root), (1, Some("site".into())));
     }
 
     #[test]
-    fn an_unknown_key_is_named_with_its_place_and_the_nearest_known_one() {
-        let text = MINIMAL.replace("connections = [1, 8]", "conections = [1, 8]");
-        let message = problem(&text);
-        assert!(message.contains("line 3") && message.contains("conections"), "{message}");
-        assert!(message.ends_with("did you mean \"connections\"?"), "{message}");
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        let with = |from: &str, to: &str| problem(&MINIMAL.replace(from, to));
-        assert_eq!(
-            with("connections = [1, 8]", "connections = []"),
-            "x.toml: connections is empty, so there is nothing to run: give at least one"
-        );
-        assert_eq!(with("paths = [\"/\"]", "paths = [\"x\"]"), "x.toml: path \"x\": must begin with /");
-        assert_eq!(with("model = \"reactor\"", ""), "x.toml: target \"a\": give either a model or a command");
-        assert!(with("duration_s = 1\n", "duration_s = 0\n").contains("duration_s must be"));
-        let budget = "[[budget]]\ntarget = \"a\"\nagainst = \"b\"\nmetric = \"requests_per_second\"\nat_least = 1\n[quick]";
-        assert!(
-            with("[quick]", budget)
-                .starts_with("x.toml: a budget names the target \"b\", which is not there")
-        );
-        let twice = "[[target]]\nname = \"a\"\nmodel = \"reactor\"\n[quick]";
-        assert!(with("[quick]", twice).contains("two targets are called \"a\""));
+    fn the_estimate_counts_every_run_with_its_start_and_stop() {
+        let plan = Plan::parse(MINIMAL, "x.toml").unwrap();
+        assert!((plan.estimate_s() - 2.0 * 3.0 * (1.0 + START_STOP_S)).abs() < 1e-9);
     }
 }

@@ -1,24 +1,34 @@
 //! A server under test as a process: started pinned, waited for until it answers, and never left behind.
 
+mod watchdog;
+
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use load::Switch;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
+use self::watchdog::Watchdog;
+use crate::command::Places;
 use crate::plan::Target;
+use crate::sample::{Process, tree};
 
 /// How long a server may take until it answers its first request.
 const READY: Duration = Duration::from_secs(10);
 
 /// How long a server may take to stop after SIGTERM, before SIGKILL.
 const STOP: Duration = Duration::from_secs(5);
+
+/// How long processes may take to be gone after SIGKILL.
+const GONE: Duration = Duration::from_secs(1);
 
 /// Time between two looks at a server that starts or stops.
 const LOOK: Duration = Duration::from_millis(10);
@@ -28,69 +38,49 @@ pub(crate) struct Server {
     child: Child,
     address: SocketAddr,
     log: PathBuf,
+    watchdog: Watchdog,
 }
 
-/// What is filled in for the words of a command.
-pub(crate) struct Places<'a> {
-    /// The directory that is served.
-    pub(crate) root: &'a Path,
-    /// A directory for the server's own files.
-    pub(crate) dir: &'a Path,
-    /// This program.
-    pub(crate) program: &'a Path,
+/// How a server is started.
+pub(crate) struct Start<'a> {
+    /// What is started.
+    pub(crate) target: &'a Target,
+    /// Where its files are.
+    pub(crate) places: Places<'a>,
+    /// The cores it may use.
+    pub(crate) cores: &'a CpuSet,
+    /// What is asked for to see whether it answers.
+    pub(crate) path: &'a str,
+    /// Ends the waiting.
+    pub(crate) cancel: &'a Switch,
 }
 
-impl Places<'_> {
-    fn fill(&self, text: &str, port: u16) -> String {
-        let bin_dir = self.program.parent().unwrap_or(Path::new("."));
-        text.replace("{port}", &port.to_string())
-            .replace("{root}", &self.root.display().to_string())
-            .replace("{dir}", &self.dir.display().to_string())
-            .replace("{bin_dir}", &bin_dir.display().to_string())
-    }
-
-    fn command(&self, target: &Target, port: u16) -> Vec<String> {
-        match &target.model {
-            Some(model) => {
-                let listen = format!("127.0.0.1:{port}");
-                let own = [&self.program.display().to_string(), "serve", &self.root.display().to_string()];
-                let flags = ["--listen", &listen, "--model", model];
-                own.into_iter().chain(flags).map(String::from).chain(target.args.iter().cloned()).collect()
-            }
-            None => target.command.iter().map(|word| self.fill(word, port)).collect(),
+impl Start<'_> {
+    /// Starts the target and waits until it answers a request.
+    ///
+    /// # Errors
+    /// Why it does not serve, in words; nothing is left running.
+    pub(crate) fn start(&self) -> Result<Server, String> {
+        let Start { target, places, .. } = self;
+        let said = |path: &Path, error| format!("{}: {error}", path.display());
+        fs::create_dir_all(places.dir).map_err(|error| said(places.dir, error))?;
+        for (name, content) in &target.config {
+            let file = places.dir.join(name);
+            fs::write(&file, places.fill(content)).map_err(|error| said(&file, error))?;
         }
+        let (file, words) = places.command(target)?;
+        let log = places.dir.join("log");
+        let watchdog = Watchdog::start().map_err(|error| format!("sh cannot be started: {error}"))?;
+        let child = spawn(&file, &words, &log, self.cores, watchdog.group())
+            .map_err(|error| format!("{} cannot be started: {error}", file.display()))?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, places.port));
+        let mut server = Server { child, address, log, watchdog };
+        server.wait_until_ready(self.path, self.cancel)?;
+        Ok(server)
     }
 }
 
 impl Server {
-    /// Starts a target and waits until it answers a request for `path`.
-    ///
-    /// # Errors
-    /// Why it does not serve, in words; nothing is left running.
-    pub(crate) fn start(
-        target: &Target,
-        places: &Places<'_>,
-        cpus: &[usize],
-        path: &str,
-    ) -> Result<Self, String> {
-        let port = free_port().map_err(|error| format!("no free port: {error}"))?;
-        fs::create_dir_all(places.dir).map_err(|error| format!("{}: {error}", places.dir.display()))?;
-        for (name, content) in &target.config {
-            let file = places.dir.join(name);
-            fs::write(&file, places.fill(content, port))
-                .map_err(|error| format!("{}: {error}", file.display()))?;
-        }
-        let words = places.command(target, port);
-        let log = places.dir.join("log");
-        let child = spawn(&words, &log, cpus).map_err(|error| match (error.kind(), &target.install) {
-            (io::ErrorKind::NotFound, Some(install)) => format!("{} is not installed: {install}", words[0]),
-            _ => format!("{} cannot be started: {error}", words[0]),
-        })?;
-        let mut server = Server { child, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), log };
-        server.wait_until_ready(path)?;
-        Ok(server)
-    }
-
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
@@ -110,22 +100,27 @@ impl Server {
         }
     }
 
-    fn wait_until_ready(&mut self, path: &str) -> Result<(), String> {
+    fn wait_until_ready(&mut self, path: &str, cancel: &Switch) -> Result<(), String> {
         let start = Instant::now();
-        loop {
+        let mut answer = answers(self.address, path);
+        while let Err(refusal) = answer {
             self.check()?;
-            if answers(self.address, path).is_ok() {
-                return Ok(());
+            if cancel.is_set() {
+                return Err("interrupted".into());
             }
             if start.elapsed() > READY {
+                let patience = READY.as_secs();
                 return Err(format!(
-                    "the server answers nothing after {} s{}",
-                    READY.as_secs(),
+                    "the server does not serve after {patience} s: {refusal}{}",
                     self.last_words()
                 ));
             }
             thread::sleep(LOOK);
+            answer = answers(self.address, path);
         }
+        // Another server may have been there first, and answered in its place.
+        thread::sleep(LOOK);
+        self.check()
     }
 
     /// The end of what the server printed, for an error message.
@@ -136,16 +131,16 @@ impl Server {
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(group) = Pid::from_raw(self.child.id() as i32) {
-            // It may be gone already, which is what is wanted.
-            let _ = kill_process_group(group, signal);
-        }
+        // It may be gone already, which is what is wanted.
+        let _ = kill_process_group(self.watchdog.group(), signal);
     }
 }
 
 impl Drop for Server {
-    /// Stops the server and all its children: asked first, then made.
+    /// Stops the server and all its processes: asked first, then made.
     fn drop(&mut self) {
+        // Remembered before any of them ends, since those outside of the group are only found by their parents.
+        let members = tree(self.pid());
         self.signal(Signal::TERM);
         let start = Instant::now();
         while start.elapsed() < STOP && matches!(self.child.try_wait(), Ok(None)) {
@@ -153,29 +148,57 @@ impl Drop for Server {
         }
         self.signal(Signal::KILL);
         let _ = self.child.wait();
+        kill_and_wait(&members);
     }
 }
 
-fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+/// Kills what still runs of these processes, so that nothing of them disturbs the next run.
+fn kill_and_wait(members: &[Process]) {
+    let start = Instant::now();
+    loop {
+        let left: Vec<_> = members.iter().filter(|member| member.runs()).collect();
+        if left.is_empty() || start.elapsed() > GONE {
+            return;
+        }
+        for member in left {
+            let _ = Pid::from_raw(member.pid as i32).map(|pid| kill_process(pid, Signal::KILL));
+        }
+        thread::sleep(LOOK);
+    }
 }
 
-/// Starts a process in a group of its own, on the given cores.
-fn spawn(words: &[String], log: &Path, cpus: &[usize]) -> io::Result<Child> {
+/// A port that nobody listens on, below those that the kernel gives to outgoing connections: of those, the load
+/// could be given the server's own, or a look at a server that is not there yet could connect to itself.
+pub(crate) fn free_port() -> Result<u16, String> {
+    const FIRST: u16 = 20_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let end = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(32_768);
+    let count = u16::saturating_sub(end, FIRST).max(1);
+    // Labs that run at the same time begin at different ports.
+    let own = std::process::id() as u16;
+    for _ in 0..count {
+        let port = FIRST + own.wrapping_mul(37).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % count;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err(format!("no port from {FIRST} to {} is free", FIRST + count - 1))
+}
+
+/// Starts a process in a group, on the given cores.
+fn spawn(file: &Path, words: &[String], log: &Path, cores: &CpuSet, group: Pid) -> io::Result<Child> {
     let log = File::create(log)?;
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
-    if cpus.is_empty() {
-        return command.spawn();
-    }
-    // A child inherits the cores of the thread that starts it, so this thread goes there for a moment.
-    let own = sched_getaffinity(None)?;
-    let mut set = CpuSet::new();
-    cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
-    sched_setaffinity(None, &set)?;
-    let child = command.spawn();
-    sched_setaffinity(None, &own)?;
-    child
+    let mut command = Command::new(file);
+    command.args(words).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.process_group(group.as_raw_nonzero().get());
+    // A child inherits the cores of the thread that starts it, so a thread of its own goes there first.
+    let start = move || {
+        sched_setaffinity(None, cores)?;
+        command.spawn()
+    };
+    thread::scope(|scope| scope.spawn(start).join())
+        .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it panicked")))
 }
 
 /// Whether a request gets an answer below 500.
@@ -186,59 +209,14 @@ fn answers(address: SocketAddr, path: &str) -> io::Result<()> {
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut head = [0; 12];
     stream.read_exact(&mut head)?;
-    match &head {
-        b"HTTP/1.1 500" => Err(io::Error::other("500")),
-        [b'H', b'T', b'T', b'P', ..] if head[9] < b'5' => Ok(()),
-        _ => Err(io::Error::other("not an answer below 500")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn start(script: &str) -> Result<Server, String> {
-        let dir = tempfile::tempdir().unwrap();
-        let text =
-            format!("name = \"x\"\ncommand = [\"sh\", \"-c\", {script:?}]\ninstall = \"apt-get install x\"");
-        let target: Target = toml::from_str(&text).unwrap();
-        let places = Places { root: dir.path(), dir: dir.path(), program: Path::new("/nowhere/plimsoll") };
-        Server::start(&target, &places, &[], "/")
-    }
-
-    #[test]
-    fn a_server_that_dies_is_reported_with_its_last_words() {
-        let error = start("echo cannot bind; exit 3").err().unwrap();
-        assert_eq!(error, "the server ended (exit status: 3); it said: cannot bind");
-    }
-
-    #[test]
-    fn a_server_that_is_not_installed_is_reported_with_the_command_that_installs_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let target: Target =
-            toml::from_str("name = \"x\"\ncommand = [\"no-such-server\"]\ninstall = \"apt-get install x\"")
-                .unwrap();
-        let places = Places { root: dir.path(), dir: dir.path(), program: Path::new("/nowhere/plimsoll") };
-        let error = Server::start(&target, &places, &[], "/").err().unwrap();
-        assert_eq!(error, "no-such-server is not installed: apt-get install x");
-    }
-
-    #[test]
-    fn stopping_ends_the_children_too_even_those_that_ignore_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let pids = dir.path().join("pids");
-        let script =
-            format!("trap '' TERM; sleep 600 & echo $! > {0}; echo ready >> {0}; wait", pids.display());
-        let words: Vec<String> = ["sh", "-c", &script].map(String::from).to_vec();
-        let child = spawn(&words, &dir.path().join("log"), &[]).unwrap();
-        let server = Server { child, address: ([127, 0, 0, 1], 1).into(), log: dir.path().join("log") };
-        while !fs::read_to_string(&pids).unwrap_or_default().contains("ready") {
-            thread::sleep(LOOK);
-        }
-        let sleeper = fs::read_to_string(&pids).unwrap().lines().next().unwrap().to_string();
-        drop(server);
-        // A zombie that waits for its new parent has ended too.
-        let state = fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap_or_default();
-        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    let head = String::from_utf8_lossy(&head);
+    match head
+        .strip_prefix("HTTP/1.")
+        .and_then(|rest| rest.get(2..))
+        .and_then(|code| code.parse::<u16>().ok())
+    {
+        Some(code) if code < 500 => Ok(()),
+        Some(code) => Err(io::Error::other(format!("it answers with status {code}"))),
+        None => Err(io::Error::other(format!("it answers with something else than HTTP/1: {head:?}"))),
     }
 }

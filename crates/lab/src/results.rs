@@ -12,8 +12,11 @@ pub struct Results {
     pub schema: String,
     /// Name of the experiment: the file's stem.
     pub name: String,
-    /// One line of what it asks.
+    /// One line of what it compares.
     pub title: String,
+    /// What it asks, in a sentence; may be empty.
+    #[serde(default)]
+    pub question: String,
     /// The command that repeats it.
     pub command: String,
     /// When it started, RFC 3339 in UTC.
@@ -26,6 +29,9 @@ pub struct Results {
     pub rounds: u32,
     /// Where it ran, as (name, value): kernel, CPU model, cores, pinning, versions, limits, sysctls.
     pub environment: Vec<(String, String)>,
+    /// Runs that were asked for; more than `runs` has where the experiment was interrupted.
+    #[serde(default)]
+    pub planned_runs: u32,
     /// Every run, in the order they were made.
     pub runs: Vec<Run>,
     /// One entry per cell, over its rounds.
@@ -45,8 +51,11 @@ pub struct BudgetOutcome {
     pub text: String,
     /// The ratio that was measured; `None` where a side could not be measured.
     pub ratio: Option<Estimate>,
-    /// Whether the median ratio keeps the bound.
+    /// Whether the median ratio keeps the bound. A ratio that was not measured does not.
     pub met: bool,
+    /// Whether the whole interval keeps the bound, or the whole interval misses it.
+    #[serde(default)]
+    pub clear: bool,
 }
 
 /// Whether figures can be trusted.
@@ -63,7 +72,7 @@ pub enum Verdict {
 }
 
 /// One run of one cell.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
     /// Which cell.
     pub cell: CellKey,
@@ -123,7 +132,7 @@ impl Verdict {
 }
 
 /// A point of the grid.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellKey {
     /// Name of the target, as the plan gives it.
     pub target: String,
@@ -142,11 +151,14 @@ pub struct ServerUse {
     pub cpu_s: f64,
     /// `cpu_s` over the requests answered, in microseconds.
     pub cpu_us_per_request: f64,
-    /// Largest resident memory seen, in bytes.
+    /// Seconds between the two looks at the server; as long as the load was measured, if all is well.
+    #[serde(default)]
+    pub window_s: f64,
+    /// Largest resident memory of its processes, in bytes; what they share counts for each of them.
     pub peak_rss_bytes: u64,
-    /// Voluntary context switches.
+    /// Voluntary context switches of the threads that are there at the end.
     pub voluntary_switches: u64,
-    /// Involuntary context switches.
+    /// Involuntary context switches of the same.
     pub involuntary_switches: u64,
 }
 

@@ -1,26 +1,24 @@
 //! Running an experiment: every cell in every round, in shuffled order, each with a server of its own.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use load::{Phase, Stop, Switch};
+use load::{Outcome, Switch};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use crate::cell::Bench;
+use crate::cores::{self, Kept};
 use crate::environment;
 use crate::error::Error;
 use crate::gates::judge_run;
 use crate::plan::Plan;
-use crate::process::{Places, Server};
 use crate::results::{CellKey, Results, Run, SCHEMA, ServerUse, Verdict};
-use crate::sample::Sample;
 use crate::store::Store;
 use crate::summary::summarise;
-
-/// How long a response may take in a cell, in seconds: source D's limit.
-const TIMEOUT_S: f64 = 15.0;
 
 /// What to run, and where.
 #[derive(Clone, Debug)]
@@ -31,7 +29,7 @@ pub struct Options {
     pub plan: String,
     /// Take the plan's quick values.
     pub quick: bool,
-    /// The directory that the servers serve; without one, the files that the plan makes.
+    /// The directory that the servers serve; without one, the plan's own, or the files that the plan makes.
     pub root: Option<PathBuf>,
     /// Where to write; must not be there yet.
     pub out: PathBuf,
@@ -56,92 +54,63 @@ pub struct Progress {
     pub left: Duration,
 }
 
-/// A finished experiment.
+/// A finished or interrupted experiment.
 #[derive(Debug)]
 pub struct Summary {
     /// Everything.
     pub results: Results,
     /// The report.
     pub report: PathBuf,
+    /// Every budget of the plan is kept. One without figures is not.
+    pub budgets_met: bool,
 }
 
-/// Runs an experiment to its end.
+/// Runs an experiment to its end, or until it is cancelled.
 ///
 /// # Errors
-/// The plan cannot be used, or its results cannot be written. A run that fails is part of the results.
+/// The plan cannot be used on this host, or its results cannot be written. A run that fails is part of the
+/// results.
 pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Summary, Error> {
     let plan = Plan::parse(&options.plan, &options.name)?;
     let plan = if options.quick { plan.quicker() } else { plan };
     let made = tempfile::tempdir().map_err(Error::file(std::env::temp_dir()))?;
-    let root = root(&plan, options, made.path())?;
-    let store = Store::create(&options.out, &options.plan)?;
-    let mut results = Results {
-        schema: SCHEMA.into(),
-        name: options.name.clone(),
-        title: plan.title.clone(),
-        command: options.command.clone(),
-        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
-        plan: options.plan.clone(),
-        seed: plan.seed,
-        rounds: plan.rounds,
-        environment: environment::capture(&plan, &options.program),
-        runs: Vec::new(),
-        cells: Vec::new(),
-        findings: Vec::new(),
-        budgets: Vec::new(),
-        verdict: Verdict::Valid,
+    let refuse = |problem| Error::Plan { file: options.name.clone(), problem };
+    let bench = Bench {
+        plan: &plan,
+        root: root(&plan, options, made.path())?,
+        program: &options.program,
+        server_cores: choose("server_cpus", &plan.server_cpus).map_err(refuse)?,
+        cancel: &options.cancel,
     };
-    let order = order(&plan);
-    let total = order.len();
-    let start = Instant::now();
-    for (number, (round, position, key)) in order.into_iter().enumerate() {
-        if options.cancel.is_set() {
-            break;
-        }
-        let each = if number == 0 {
-            plan.estimate_s() / total as f64
-        } else {
-            start.elapsed().as_secs_f64() / number as f64
-        };
-        let left = Duration::from_secs_f64(each * (total - number) as f64);
-        observer(&Progress { done: number, total, cell: key.to_string(), left });
-        let scratch = store.scratch(number, &key.target);
-        let run = run_cell(
-            &plan,
-            &key,
-            (round, position),
-            &Places { root: &root, dir: &scratch, program: &options.program },
-            &options.cancel,
-        );
-        if options.cancel.is_set() {
-            // A run that was cut short measures something else than the others.
-            break;
-        }
-        store.keep_run(number, &run)?;
-        results.runs.push(run);
-    }
-    let interrupted = results.runs.len() < total;
-    summarise(&mut results, &plan, interrupted);
-    let report = store.keep(&results)?;
-    Ok(Summary { results, report })
+    let load_cores = choose("load_cpus", &plan.load_cpus).map_err(refuse)?;
+    let store = Store::create(&options.out, &options.plan)?;
+    let results = begin(&plan, options);
+    // Looking at the server must not take its core either. The server's threads get their own cores.
+    let _kept = Kept::to(&load_cores).map_err(|error| refuse(format!("load_cpus: {error}")))?;
+    let mut measure = |number, key: &CellKey| bench.measure(key, &store.own_files(number, &key.target));
+    let results = rounds(&plan, results, &store, &options.cancel, observer, &mut measure)?;
+    let budgets_met = results.budgets.iter().all(|budget| budget.met);
+    Ok(Summary { report: store.report(), results, budgets_met })
+}
+
+fn choose(key: &str, wanted: &[usize]) -> Result<rustix::thread::CpuSet, String> {
+    let allowed = cores::allowed().map_err(|error| format!("{key}: {error}"))?;
+    cores::choose(wanted, &allowed).map_err(|why| format!("{key}: {why}"))
 }
 
 /// The directory that is served: the one that was given, or one made with the plan's own files.
 fn root(plan: &Plan, options: &Options, made: &Path) -> Result<PathBuf, Error> {
-    if let Some(root) = &options.root {
+    if let Some(root) = options.root.as_ref().or(plan.root.as_ref()) {
         return fs::canonicalize(root).map_err(Error::file(root));
     }
     if plan.files.is_empty() {
-        return Err(Error::Plan {
-            file: options.name.clone(),
-            problem: "this experiment serves a directory of yours: give it with --root DIR".into(),
-        });
+        let problem = "this experiment serves a directory of yours: give it with --root DIR".into();
+        return Err(Error::Plan { file: options.name.clone(), problem });
     }
     // Servers that give up root privileges must be able to read it.
-    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(made, readable).map_err(Error::file(made))?;
+    fs::set_permissions(made, PermissionsExt::from_mode(0o755)).map_err(Error::file(made))?;
     for file in &plan.files {
-        let path = made.join(file.path.trim_start_matches('/'));
+        let path = made.join(&file.path);
         // Printable, not too regular, and the same every time.
         let content: Vec<u8> = (0..file.bytes).map(|at| b'a' + (at * 7 % 26) as u8).collect();
         let parent = path.parent().unwrap_or(made);
@@ -151,8 +120,80 @@ fn root(plan: &Plan, options: &Options, made: &Path) -> Result<PathBuf, Error> {
     Ok(made.into())
 }
 
+/// Results before the first run.
+fn begin(plan: &Plan, options: &Options) -> Results {
+    Results {
+        schema: SCHEMA.into(),
+        name: options.name.clone(),
+        title: plan.title.clone(),
+        question: plan.question.clone(),
+        command: options.command.clone(),
+        started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+        plan: options.plan.clone(),
+        seed: plan.seed,
+        rounds: plan.rounds,
+        environment: environment::capture(plan, &options.program),
+        planned_runs: plan.cells().len() as u32 * plan.rounds,
+        runs: Vec::new(),
+        cells: Vec::new(),
+        findings: Vec::new(),
+        budgets: Vec::new(),
+        verdict: Verdict::Valid,
+    }
+}
+
+/// Measures one run of a cell; its number counts from 0 over the whole experiment.
+type Measure<'a> = dyn FnMut(usize, &CellKey) -> Result<(Outcome, ServerUse), String> + 'a;
+
+/// Makes all runs, and keeps what is known after each of them.
+fn rounds(
+    plan: &Plan,
+    mut results: Results,
+    store: &Store,
+    cancel: &Switch,
+    observer: &mut dyn FnMut(&Progress),
+    measure: &mut Measure<'_>,
+) -> Result<Results, Error> {
+    let order = order(plan);
+    let total = order.len();
+    let start = Instant::now();
+    for (number, (round, position, cell)) in order.into_iter().enumerate() {
+        let each = match number {
+            0 => plan.estimate_s() / total as f64,
+            made => start.elapsed().as_secs_f64() / made as f64,
+        };
+        let left = Duration::from_secs_f64(each * (total - number) as f64);
+        observer(&Progress { done: number, total, cell: cell.to_string(), left });
+        let measured = if cancel.is_set() { Err("interrupted".into()) } else { measure(number, &cell) };
+        if cancel.is_set() {
+            // A run that was cut short measures something else than the others.
+            break;
+        }
+        let run = judged(measured, Run { cell, round, position, ..Run::default() });
+        store.keep_run(number, &run)?;
+        results.runs.push(run);
+        // What is there is whole after every run: a lab that is killed loses the run under way, and no more.
+        summarise(&mut results, plan);
+        store.keep(&results)?;
+    }
+    summarise(&mut results, plan);
+    store.keep(&results)?;
+    store.keep_reports(&results)?;
+    Ok(results)
+}
+
+fn judged(measured: Result<(Outcome, ServerUse), String>, run: Run) -> Run {
+    match measured {
+        Ok((outcome, server)) => {
+            let verdict = judge_run(&outcome, &server);
+            Run { outcome: Some(outcome), server: Some(server), verdict, ..run }
+        }
+        Err(why) => Run { verdict: Verdict::Invalid(vec![why.clone()]), failure: Some(why), ..run },
+    }
+}
+
 /// All runs in the order they are made: every round holds every cell, shuffled anew, so that a drift of the
-/// host falls on all cells alike.
+/// host falls on all cells alike (Abedi and Brecht, 2017: randomised multiple interleaved trials).
 fn order(plan: &Plan) -> Vec<(u32, u32, CellKey)> {
     let mut order = Vec::new();
     for round in 0..plan.rounds {
@@ -163,64 +204,150 @@ fn order(plan: &Plan) -> Vec<(u32, u32, CellKey)> {
     order
 }
 
-fn run_cell(
-    plan: &Plan,
-    key: &CellKey,
-    (round, position): (u32, u32),
-    places: &Places<'_>,
-    cancel: &Switch,
-) -> Run {
-    let measured = measure(plan, key, places, cancel);
-    let run = Run {
-        cell: key.clone(),
-        round,
-        position,
-        outcome: None,
-        server: None,
-        failure: None,
-        verdict: Verdict::Valid,
-    };
-    match measured {
-        Ok((outcome, server)) => {
-            let verdict = judge_run(&outcome);
-            Run { outcome: Some(outcome), server: Some(server), verdict, ..run }
-        }
-        Err(why) => Run { verdict: Verdict::Invalid(vec![why.clone()]), failure: Some(why), ..run },
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
 
-/// Starts the server of a cell, loads it, and stops it.
-fn measure(
-    plan: &Plan,
-    key: &CellKey,
-    places: &Places<'_>,
-    cancel: &Switch,
-) -> Result<(load::Outcome, ServerUse), String> {
-    let target = plan.target(&key.target).ok_or("the target is not in the plan")?;
-    let mut server = Server::start(target, places, &plan.server_cpus, &key.path)?;
-    let load = load::Plan {
-        connections: key.connections,
-        threads: plan.threads,
-        stop: Stop::Seconds(plan.duration_s),
-        warmup_s: plan.warmup_s,
-        timeout_s: TIMEOUT_S,
-        close: key.close,
-        cpus: plan.load_cpus.clone(),
-        ..load::Plan::new(format!("http://{}{}", server.address(), key.path))
-    };
-    let pid = server.pid();
-    let (mut from, mut until) = (None, None);
-    let outcome = load::run_until(&load, cancel, &mut |progress| match progress.phase {
-        Phase::Warmup => {}
-        Phase::Measuring => {
-            from.get_or_insert_with(|| Sample::of_tree(pid));
+    const PLAN: &str = r#"
+        title = "t"
+        connections = [1, 10, 100]
+        paths = ["/"]
+        duration_s = 1
+        seed = 7
+        [[target]]
+        name = "a"
+        model = "reactor"
+        [[target]]
+        name = "b"
+        model = "reactor"
+        [[budget]]
+        target = "a"
+        against = "b"
+        metric = "requests_per_second"
+        at_least = 1.5
+    "#;
+
+    /// A surface that every test can compute: a rises with connections, b stays at 1000.
+    fn surface(key: &CellKey) -> (Outcome, ServerUse) {
+        let rate = if key.target == "a" { 1_000.0 + 100.0 * f64::from(key.connections) } else { 1_000.0 };
+        fake::measured(key, rate, 10.0)
+    }
+
+    /// Runs the plan over a measurement that is made up; gives the results and the directory.
+    fn run_over(measure: &mut Measure<'_>, cancel: &Switch) -> (Results, tempfile::TempDir) {
+        let plan = Plan::parse(PLAN, "x.toml").unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let store = Store::create(&out.path().join("x"), PLAN).unwrap();
+        let mut results = fake::results(&[], 0, |_, _| (0.0, 0.0));
+        (results.rounds, results.planned_runs) = (plan.rounds, 18);
+        (rounds(&plan, results, &store, cancel, &mut |_| {}, measure).unwrap(), out)
+    }
+
+    fn stored(out: &tempfile::TempDir) -> Results {
+        serde_json::from_slice(&fs::read(out.path().join("x/results.json")).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_round_has_every_cell_in_an_order_of_its_own_that_the_seed_decides() {
+        let plan = Plan::parse(PLAN, "x.toml").unwrap();
+        let all = order(&plan);
+        assert_eq!(all.len(), 18);
+        let round = |n: u32| all.iter().filter(|run| run.0 == n).map(|run| run.2.clone()).collect::<Vec<_>>();
+        assert_ne!(round(0), round(1));
+        for n in 0..3 {
+            let (mut shuffled, mut cells) = (round(n), plan.cells());
+            shuffled.sort();
+            cells.sort();
+            assert_eq!(shuffled, cells);
         }
-        Phase::Draining => {
-            until.get_or_insert_with(|| Sample::of_tree(pid));
+        assert_eq!(all, order(&plan));
+        assert_ne!(all, order(&Plan { seed: 100, ..plan.clone() }));
+        // Part of the format: a stored seed gives the same order in every version.
+        let first: Vec<String> =
+            all.iter().take(3).map(|run| format!("{} {}", run.2.target, run.2.connections)).collect();
+        assert_eq!(first, ["a 1", "b 10", "b 100"]);
+    }
+
+    #[test]
+    fn a_known_surface_comes_out_as_it_is() {
+        let (results, out) = run_over(&mut |_, key| Ok(surface(key)), &Switch::default());
+        assert_eq!((results.runs.len(), results.cells.len()), (18, 6));
+        for cell in &results.cells {
+            let expected = surface(&cell.key).0.requests_per_second;
+            assert_eq!(cell.requests_per_second.median, expected);
+            assert_eq!(cell.tied_best, cell.key.target == "a", "{}", cell.key);
         }
-    });
-    let outcome = outcome.map_err(|error| error.to_string())?;
-    server.check()?;
-    let from = from.unwrap_or_default();
-    Ok((outcome.clone(), until.unwrap_or(from).since(&from, outcome.requests)))
+        let met: Vec<bool> = results.budgets.iter().map(|budget| budget.met).collect();
+        assert_eq!(met, [false, true, true]);
+        assert_eq!(results.verdict, Verdict::Valid);
+        let directory = out.path().join("x");
+        for file in ["plan.toml", "results.json", "cells.csv", "summary.md", "report.html"] {
+            assert!(directory.join(file).exists(), "{file}");
+        }
+        assert_eq!(fs::read_dir(directory.join("runs")).unwrap().count(), 18);
+    }
+
+    #[test]
+    fn a_run_that_fails_is_told_and_the_others_go_on() {
+        let mut measure = |_, key: &CellKey| match (key.target.as_str(), key.connections) {
+            ("b", 100) => Err("the server ended (signal: 9)".to_string()),
+            _ => Ok(surface(key)),
+        };
+        let (results, _out) = run_over(&mut measure, &Switch::default());
+        assert_eq!((results.runs.len(), results.cells.len()), (18, 5));
+        let failed: Vec<_> = results.runs.iter().filter(|run| run.failure.is_some()).collect();
+        assert_eq!(failed.len(), 3);
+        assert_eq!(failed[0].verdict, Verdict::Invalid(vec!["the server ended (signal: 9)".into()]));
+        let why = "3 of 18 runs failed, such as b at 100 connections, /: the server ended (signal: 9)";
+        assert_eq!(results.verdict, Verdict::Suspect(vec![why.into()]));
+        assert!(!results.budgets[2].met);
+    }
+
+    #[test]
+    fn the_results_are_whole_after_every_run() {
+        let (mut seen, out) = (Vec::new(), tempfile::tempdir().unwrap());
+        let plan = Plan::parse(PLAN, "x.toml").unwrap();
+        let store = Store::create(&out.path().join("x"), PLAN).unwrap();
+        let mut measure = |number: usize, key: &CellKey| {
+            if number > 0 {
+                seen.push((number, stored(&out).runs.len()));
+            }
+            Ok(surface(key))
+        };
+        let results = fake::results(&[], 0, |_, _| (0.0, 0.0));
+        rounds(&plan, results, &store, &Switch::default(), &mut |_| {}, &mut measure).unwrap();
+        assert!(seen.len() == 17 && seen.iter().all(|(number, runs)| number == runs), "{seen:?}");
+    }
+
+    #[test]
+    fn an_interrupted_experiment_keeps_what_was_measured_and_says_so() {
+        let cancel = Switch::default();
+        let mut measure = |number, key: &CellKey| {
+            if number == 4 {
+                cancel.set();
+            }
+            Ok(surface(key))
+        };
+        let (results, out) = run_over(&mut measure, &cancel);
+        assert_eq!((results.runs.len(), stored(&out).runs.len()), (4, 4));
+        assert_eq!(
+            results.verdict.reasons()[0],
+            "it was interrupted after 4 of 18 runs: some cells were not measured in every round"
+        );
+        assert!(out.path().join("x/report.html").exists());
+    }
+
+    #[test]
+    fn progress_counts_and_the_rest_is_estimated_from_the_plan_at_first() {
+        let (mut told, out) = (Vec::new(), tempfile::tempdir().unwrap());
+        let plan = Plan::parse(PLAN, "x.toml").unwrap();
+        let store = Store::create(&out.path().join("x"), PLAN).unwrap();
+        let results = fake::results(&[], 0, |_, _| (0.0, 0.0));
+        let mut observer = |progress: &Progress| told.push((progress.done, progress.total, progress.left));
+        let mut measure = |_: usize, key: &CellKey| Ok(surface(key));
+        rounds(&plan, results, &store, &Switch::default(), &mut observer, &mut measure).unwrap();
+        assert_eq!((told.len(), told[0].0, told[17].0, told[0].1), (18, 0, 17, 18));
+        assert!((told[0].2.as_secs_f64() - plan.estimate_s()).abs() < 1e-6 && told[17].2 < told[0].2);
+    }
 }

@@ -1,32 +1,51 @@
 //! What a server's processes have used, read from /proc.
 
 use std::fs;
+use std::time::Instant;
 
 use crate::results::ServerUse;
 
-/// What a process and its descendants have used up to one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Nanoseconds of a tick of utime and stime: USER_HZ is 100 on every architecture but Alpha.
+const TICK_NS: u64 = 10_000_000;
+
+/// What a server's processes have used up to one moment.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    cpu_ns: u64,
+    at: Instant,
+    /// By the scheduler's clock, to the nanosecond, of the threads that are there.
+    thread_ns: u64,
+    /// By ticks, of all threads that are or were there and of children that have ended.
+    process_ns: u64,
+    processes: u64,
     peak_rss_bytes: u64,
     voluntary: u64,
     involuntary: u64,
 }
 
 impl Sample {
-    /// Reads it; what has ended by now is missing from it.
-    pub(crate) fn of_tree(root: u32) -> Self {
-        let mut sample = Sample::default();
-        for pid in tree(root) {
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    /// Reads it for the processes of the server that was started as `leader`.
+    pub(crate) fn of_tree(leader: u32) -> Self {
+        let mut sample = Sample {
+            at: Instant::now(),
+            thread_ns: 0,
+            process_ns: 0,
+            processes: 0,
+            peak_rss_bytes: 0,
+            voluntary: 0,
+            involuntary: 0,
+        };
+        for process in tree(leader) {
+            let Process { pid, ticks, .. } = process;
+            sample.processes += 1;
+            sample.process_ns += ticks * TICK_NS;
+            let status = read(&format!("/proc/{pid}/status"));
             sample.peak_rss_bytes += number(&status, "VmHWM:") * 1024;
-            for thread in children_of(&format!("/proc/{pid}/task")) {
+            for thread in numbers_in(&format!("/proc/{pid}/task")) {
                 let thread = format!("/proc/{pid}/task/{thread}");
-                // The first number is the time on a processor in nanoseconds, where utime and stime have ticks
-                // of 10 ms (Documentation/scheduler/sched-stats).
-                let ran = fs::read_to_string(format!("{thread}/schedstat")).unwrap_or_default();
-                sample.cpu_ns += ran.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
-                let status = fs::read_to_string(format!("{thread}/status")).unwrap_or_default();
+                // The first number is the time on a processor (Documentation/scheduler/sched-stats).
+                let ran = read(&format!("{thread}/schedstat"));
+                sample.thread_ns += ran.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
+                let status = read(&format!("{thread}/status"));
                 sample.voluntary += number(&status, "\nvoluntary_ctxt_switches:");
                 sample.involuntary += number(&status, "nonvoluntary_ctxt_switches:");
             }
@@ -34,12 +53,19 @@ impl Sample {
         sample
     }
 
-    /// What was used since an earlier sample, for so many requests.
+    /// What was used since an earlier sample, while this many requests were answered.
     pub(crate) fn since(&self, earlier: &Sample, requests: u64) -> ServerUse {
-        let cpu_s = self.cpu_ns.saturating_sub(earlier.cpu_ns) as f64 / 1e9;
+        let threads = self.thread_ns.saturating_sub(earlier.thread_ns);
+        let processes = self.process_ns.saturating_sub(earlier.process_ns);
+        // Each process loses less than two ticks to rounding at each end. What ticks show beyond that was used
+        // by threads and processes that have ended, which the finer clock knows nothing of any more.
+        let rounding = 4 * TICK_NS * self.processes.max(earlier.processes);
+        let ns = if processes > threads + rounding { processes } else { threads };
+        let cpu_s = ns as f64 / 1e9;
         ServerUse {
             cpu_s,
             cpu_us_per_request: if requests > 0 { cpu_s * 1e6 / requests as f64 } else { 0.0 },
+            window_s: self.at.duration_since(earlier.at).as_secs_f64(),
             peak_rss_bytes: self.peak_rss_bytes,
             voluntary_switches: self.voluntary.saturating_sub(earlier.voluntary),
             involuntary_switches: self.involuntary.saturating_sub(earlier.involuntary),
@@ -47,30 +73,65 @@ impl Sample {
     }
 }
 
-/// A process and all its descendants.
-fn tree(root: u32) -> Vec<u32> {
-    let parents: Vec<(u32, u32)> =
-        children_of("/proc").into_iter().filter_map(|pid| Some((pid, parent(pid)?))).collect();
-    let mut tree = vec![root];
+/// A process as it was at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    parent: u32,
+    group: u32,
+    /// Tells a process from a later one of the same number.
+    started: u64,
+    /// User and system time, children that have ended and were waited for included.
+    ticks: u64,
+}
+
+impl Process {
+    /// `None` where there is no such process, or only what is left of it until its parent takes note.
+    fn read(pid: u32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name, in parentheses, may hold anything; the state is the first field behind it (proc(5)).
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        if matches!(fields.first(), Some(&"Z" | &"X")) {
+            return None;
+        }
+        let ticks = (11..=14).map(field).sum::<Option<u64>>()?;
+        Some(Process { pid, parent: field(1)? as u32, group: field(2)? as u32, started: field(19)?, ticks })
+    }
+
+    /// Whether this very process still runs.
+    pub(crate) fn runs(&self) -> bool {
+        Process::read(self.pid).is_some_and(|now| now.started == self.started)
+    }
+}
+
+/// A process, its group and all descendants: a child may leave the group, and a grandchild may lose its parent,
+/// and both still belong to the server.
+pub(crate) fn tree(leader: u32) -> Vec<Process> {
+    let all: Vec<Process> = numbers_in("/proc").into_iter().filter_map(Process::read).collect();
+    let mut tree: Vec<Process> =
+        all.iter().filter(|process| process.pid == leader || process.group == leader).copied().collect();
     let mut next = 0;
-    while next < tree.len() {
-        let of = tree[next];
-        tree.extend(parents.iter().filter(|(_, parent)| *parent == of).map(|(pid, _)| *pid));
+    while let Some(&Process { pid, .. }) = tree.get(next) {
+        for child in all.iter().filter(|process| process.parent == pid) {
+            if !tree.contains(child) {
+                tree.push(*child);
+            }
+        }
         next += 1;
     }
     tree
 }
 
-/// The entries of a directory that are numbers.
-fn children_of(directory: &str) -> Vec<u32> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+fn read(path: &str) -> String {
+    // What ends while it is read has used nothing more.
+    fs::read_to_string(path).unwrap_or_default()
 }
 
-fn parent(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; the state and the parent follow it (proc(5)).
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+/// The entries of a directory that are numbers.
+fn numbers_in(directory: &str) -> Vec<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The number behind a label.
@@ -81,48 +142,88 @@ fn number(text: &str, label: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-    use std::time::{Duration, Instant};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+    use std::thread;
+    use std::time::Duration;
+
+    use rustix::process::{Pid, Signal, kill_process_group};
 
     use super::*;
+
+    /// A shell in a group of its own that is killed with all it started.
+    struct Shell(Child);
+
+    impl Shell {
+        fn run(script: &str) -> Self {
+            Shell(Command::new("sh").args(["-c", script]).process_group(0).spawn().unwrap())
+        }
+
+        /// Waits until the tree has this many processes.
+        fn grows_to(&self, count: usize) -> bool {
+            (0..500).any(|_| {
+                thread::sleep(Duration::from_millis(10));
+                tree(self.0.id()).len() == count
+            })
+        }
+    }
+
+    impl Drop for Shell {
+        fn drop(&mut self) {
+            let members = tree(self.0.id());
+            kill_process_group(Pid::from_child(&self.0), Signal::KILL).unwrap();
+            for member in members {
+                let _ = Pid::from_raw(member.pid as i32)
+                    .map(|pid| rustix::process::kill_process(pid, Signal::KILL));
+            }
+            self.0.wait().unwrap();
+        }
+    }
+
+    fn spin(time: Duration) {
+        let start = Instant::now();
+        while start.elapsed() < time {
+            std::hint::spin_loop();
+        }
+    }
 
     #[test]
     fn work_shows_up_in_the_difference_of_two_samples() {
         let pid = std::process::id();
         let before = Sample::of_tree(pid);
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(50) {
-            std::hint::spin_loop();
-        }
+        spin(Duration::from_millis(50));
         let used = Sample::of_tree(pid).since(&before, 10);
-        assert!(used.cpu_s > 0.005, "{used:?}");
-        assert!(
-            used.peak_rss_bytes > 100_000 && (used.cpu_us_per_request - used.cpu_s * 1e5).abs() < 1e-6,
-            "{used:?}"
-        );
+        assert!(used.cpu_s > 0.005 && used.window_s >= 0.05, "{used:?}");
+        assert!((used.cpu_us_per_request - used.cpu_s * 1e5).abs() < 1e-6, "{used:?}");
+        assert!(used.peak_rss_bytes > 100_000, "{used:?}");
     }
 
     #[test]
-    fn descendants_belong_to_the_tree() {
-        let mut child =
-            Command::new("sh").args(["-c", "sleep 60 & wait"]).process_group_zero().spawn().unwrap();
-        let found = (0..500).any(|_| {
-            std::thread::sleep(Duration::from_millis(10));
-            tree(child.id()).len() == 2
-        });
-        let group = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
-        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
-        child.wait().unwrap();
-        assert!(found);
+    fn threads_that_have_ended_are_not_forgotten() {
+        let pid = std::process::id();
+        let before = Sample::of_tree(pid);
+        let threads = (0..4).map(|_| thread::spawn(|| spin(Duration::from_millis(300))));
+        threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+        let used = Sample::of_tree(pid).since(&before, 1);
+        // Other tests share this process and the cores: at least two threads' worth must be seen.
+        assert!(used.cpu_s > 0.2, "{used:?}");
     }
 
-    trait Grouped {
-        fn process_group_zero(&mut self) -> &mut Self;
+    #[test]
+    fn children_belong_to_the_tree_even_if_they_leave_the_group_or_lose_their_parent() {
+        let leaver = Shell::run("setsid sleep 60 & exec sleep 60");
+        assert!(leaver.grows_to(2));
+        let orphan = Shell::run("(sleep 60 & sleep 60 &); exec sleep 60");
+        assert!(orphan.grows_to(3));
     }
 
-    impl Grouped for Command {
-        fn process_group_zero(&mut self) -> &mut Self {
-            std::os::unix::process::CommandExt::process_group(self, 0)
-        }
+    #[test]
+    fn what_has_ended_no_longer_runs() {
+        let shell = Shell::run("exec sleep 60");
+        assert!(shell.grows_to(1));
+        let process = tree(shell.0.id())[0];
+        assert!(process.runs());
+        drop(shell);
+        assert!(!process.runs());
     }
 }

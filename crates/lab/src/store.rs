@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -16,20 +17,24 @@ pub(crate) struct Store {
 impl Store {
     /// Makes the directory; it must not be there yet.
     pub(crate) fn create(directory: &Path, plan: &str) -> Result<Self, Error> {
-        if directory.exists() {
-            return Err(Error::Exists(directory.into()));
+        if let Some(parent) = directory.parent() {
+            fs::create_dir_all(parent).map_err(Error::file(parent))?;
         }
+        fs::create_dir(directory).map_err(|cause| match cause.kind() {
+            ErrorKind::AlreadyExists => Error::Exists(directory.into()),
+            _ => Error::File { path: directory.into(), cause },
+        })?;
+        // Servers are given paths below it, and need not have our working directory.
+        let directory = fs::canonicalize(directory).map_err(Error::file(directory))?;
         let runs = directory.join("runs");
-        fs::create_dir_all(&runs).map_err(Error::file(&runs))?;
-        // Servers are told of files in it, and may not start where this program did.
-        let directory = directory.canonicalize().map_err(Error::file(directory))?;
+        fs::create_dir(&runs).map_err(Error::file(&runs))?;
         let store = Store { directory };
         store.write("plan.toml", plan)?;
         Ok(store)
     }
 
     /// A directory for the files of one run's server: its configuration and its log.
-    pub(crate) fn scratch(&self, number: usize, target: &str) -> PathBuf {
+    pub(crate) fn own_files(&self, number: usize, target: &str) -> PathBuf {
         self.directory.join("logs").join(format!("{number:03}-{target}"))
     }
 
@@ -38,16 +43,24 @@ impl Store {
         self.write(&format!("runs/{number:03}-{}.json", run.cell.target), &json(run))
     }
 
-    /// Writes everything that is made from the runs, and says where the report is.
-    pub(crate) fn keep(&self, results: &Results) -> Result<PathBuf, Error> {
-        self.write("results.json", &json(results))?;
-        self.write("cells.csv", &csv(results))?;
-        self.write("summary.md", &report::markdown(results))?;
-        self.write("report.html", &report::html(results))?;
-        Ok(self.directory.join("report.html"))
+    /// Keeps all that is known so far; everything else can be made from it again.
+    pub(crate) fn keep(&self, results: &Results) -> Result<(), Error> {
+        self.write("results.json", &json(results))
     }
 
-    /// Writes a file so that it is there either whole or not at all.
+    /// Writes what people and other programs read.
+    pub(crate) fn keep_reports(&self, results: &Results) -> Result<(), Error> {
+        self.write("cells.csv", &csv(results))?;
+        self.write("summary.md", &report::markdown(results))?;
+        self.write("report.html", &report::html(results))
+    }
+
+    /// Where the report is.
+    pub(crate) fn report(&self) -> PathBuf {
+        self.directory.join("report.html")
+    }
+
+    /// Writes a file so that whoever looks, and whenever the lab is killed, finds the old one or the new one.
     fn write(&self, name: &str, content: &str) -> Result<(), Error> {
         let path = self.directory.join(name);
         let part = path.with_extension("part");
@@ -95,4 +108,48 @@ fn csv(results: &Results) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    #[test]
+    fn a_directory_that_is_there_is_refused() {
+        let out = tempfile::tempdir().unwrap();
+        let error = Store::create(out.path(), "").err().unwrap().to_string();
+        assert_eq!(
+            error,
+            format!("{}: exists already; give another directory with --out", out.path().display())
+        );
+        assert!(Store::create(&out.path().join("deep/below"), "").is_ok());
+        assert!(Store::create(&out.path().join("deep/below"), "").is_err());
+    }
+
+    #[test]
+    fn results_read_back_as_they_were_written_and_nothing_half_written_is_left() {
+        let out = tempfile::tempdir().unwrap();
+        let store = Store::create(&out.path().join("x"), "title = 1").unwrap();
+        let results = fake::results(&["a", "b"], 2, |_, round| (1_000.0 + f64::from(round), 10.0));
+        store.keep(&results).unwrap();
+        store.keep(&results).unwrap();
+        store.keep_reports(&results).unwrap();
+        let read: Results =
+            serde_json::from_slice(&fs::read(out.path().join("x/results.json")).unwrap()).unwrap();
+        assert_eq!(json(&read), json(&results));
+        let mut names: Vec<_> =
+            fs::read_dir(out.path().join("x")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["cells.csv", "plan.toml", "report.html", "results.json", "runs", "summary.md"]);
+    }
+
+    #[test]
+    fn older_results_without_the_newer_fields_can_still_be_read() {
+        let mut value = serde_json::to_value(fake::results(&["a"], 1, |_, _| (1_000.0, 10.0))).unwrap();
+        let fields = value.as_object_mut().unwrap();
+        assert!(fields.remove("question").is_some() && fields.remove("planned_runs").is_some());
+        value["runs"][0]["server"].as_object_mut().unwrap().remove("window_s").unwrap();
+        serde_json::from_value::<Results>(value).unwrap();
+    }
 }

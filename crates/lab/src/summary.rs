@@ -1,16 +1,36 @@
 //! From runs to findings: what the rounds of each cell come to, which cells are best, and how budgets came out.
 
+mod findings;
+
 use std::collections::BTreeMap;
+use std::fmt;
 
-use crate::gates::judge_all;
+use crate::gates::{failed, judge_all};
 use crate::plan::{Budget, Metric, Plan};
-use crate::report::number;
-use crate::results::{BudgetOutcome, Cell, CellKey, Results, Run};
-use crate::stats::{estimate, ratio};
+use crate::results::{BudgetOutcome, Cell, CellKey, Estimate, Results, Run, Verdict};
+use crate::stats::{estimate, ratio, tied};
 
-/// The values of one figure over the rounds of one cell.
-fn values(runs: &[Run], key: &CellKey, get: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
-    runs.iter().filter(|run| run.cell == *key && run.failure.is_none()).filter_map(get).collect()
+/// Fills in what follows from the runs that there are.
+pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
+    results.cells = plan.cells().iter().filter_map(|key| cell(results, key)).collect();
+    mark_best(results);
+    results.budgets = plan.budgets.iter().flat_map(|budget| outcomes(budget, results, plan)).collect();
+    let rates = |cell: &Cell| (cell.key.to_string(), values(results, &cell.key, rate));
+    let rates: Vec<_> = results.cells.iter().map(rates).collect();
+    results.verdict = judge_all(results, &rates);
+    results.findings = findings::findings(results);
+}
+
+/// Runs of a cell whose figures mean something.
+fn sound<'a>(results: &'a Results, key: &'a CellKey) -> impl Iterator<Item = &'a Run> {
+    let is_sound = |run: &&Run| run.failure.is_none() && !matches!(run.verdict, Verdict::Invalid(_));
+    results.runs.iter().filter(move |run| run.cell == *key).filter(is_sound)
+}
+
+/// The values of one figure over the rounds of one cell; none if a round lacks it, so that a median is never one
+/// of the better rounds only.
+fn values(results: &Results, key: &CellKey, get: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
+    sound(results, key).map(get).collect::<Option<_>>().unwrap_or_default()
 }
 
 fn rate(run: &Run) -> Option<f64> {
@@ -18,13 +38,15 @@ fn rate(run: &Run) -> Option<f64> {
 }
 
 fn cpu(run: &Run) -> Option<f64> {
-    Some(run.server?.cpu_us_per_request)
+    // No time at all is no measurement.
+    Some(run.server?.cpu_us_per_request).filter(|cpu| *cpu > 0.0)
 }
 
 impl Metric {
     fn of(self, run: &Run) -> Option<f64> {
         match self {
             Metric::ServerCpuUsPerRequest => cpu(run),
+            Metric::RequestsPerCpuSecond => Some(1e6 / cpu(run)?),
             Metric::RequestsPerSecond => rate(run),
         }
     }
@@ -32,139 +54,236 @@ impl Metric {
     fn name(self) -> &'static str {
         match self {
             Metric::ServerCpuUsPerRequest => "CPU per request",
+            Metric::RequestsPerCpuSecond => "requests per CPU second",
             Metric::RequestsPerSecond => "requests per second",
         }
     }
 }
 
-/// Fills in what follows from the runs.
-pub(crate) fn summarise(results: &mut Results, plan: &Plan, interrupted: bool) {
-    results.cells = plan.cells().iter().filter_map(|key| cell(&results.runs, key, plan.seed)).collect();
-    mark_best(results, plan.seed);
-    results.budgets = plan.budgets.iter().flat_map(|budget| outcomes(budget, results, plan)).collect();
-    let rates: Vec<_> = results
-        .cells
-        .iter()
-        .map(|cell| (cell.key.to_string(), values(&results.runs, &cell.key, rate)))
-        .collect();
-    results.verdict = judge_all(&results.runs, plan.rounds, interrupted, &rates);
-    results.findings = findings(results);
-}
-
-fn cell(runs: &[Run], key: &CellKey, seed: u64) -> Option<Cell> {
-    let over = |get: &dyn Fn(&Run) -> Option<f64>| estimate(&values(runs, key, get), seed);
+fn cell(results: &Results, key: &CellKey) -> Option<Cell> {
+    let over = |get: &dyn Fn(&Run) -> Option<f64>| estimate(&values(results, key, get), results.seed);
     let time = |pick: fn(&load::Distribution) -> Option<u64>| {
         over(&move |run: &Run| Some(pick(&run.outcome.as_ref()?.response_time_us)? as f64))
     };
+    let outcomes = results.runs.iter().filter(|run| run.cell == *key).filter_map(|run| run.outcome.as_ref());
     Some(Cell {
         key: key.clone(),
-        rounds: values(runs, key, rate).len() as u32,
+        rounds: sound(results, key).count() as u32,
         requests_per_second: over(&rate)?,
         p50_us: time(|times| times.p50),
         p99_us: time(|times| times.p99),
         server_cpu_us_per_request: over(&cpu),
-        errors: runs
-            .iter()
-            .filter(|run| run.cell == *key)
-            .filter_map(|run| Some(run.outcome.as_ref()?.errors.total()))
-            .sum(),
+        errors: outcomes.map(failed).sum(),
         tied_best: false,
         ratio_to_best: None,
     })
 }
 
-/// Cells that differ only in their target.
-fn groups(cells: &[Cell]) -> BTreeMap<(String, bool, u32), Vec<usize>> {
-    let mut groups = BTreeMap::<_, Vec<usize>>::new();
-    for (index, cell) in cells.iter().enumerate() {
-        groups.entry((cell.key.path.clone(), cell.key.close, cell.key.connections)).or_default().push(index);
+/// Cells that differ only in their target, by what they have in common.
+fn groups(cells: &[Cell]) -> BTreeMap<(&str, bool, u32), Vec<&Cell>> {
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    for cell in cells {
+        let CellKey { path, close, connections, .. } = &cell.key;
+        groups.entry((path.as_str(), *close, *connections)).or_default().push(cell);
     }
     groups
 }
 
-/// Marks in each group the fastest cell, and those that cannot be told from it: where the interval of the
-/// ratio to the fastest includes 1.
-fn mark_best(results: &mut Results, seed: u64) {
-    for group in groups(&results.cells).values() {
-        let median = |index: &&usize| results.cells[**index].requests_per_second.median;
-        let Some(&best) = group.iter().max_by(|a, b| median(a).total_cmp(&median(b))) else { continue };
-        let fastest = values(&results.runs, &results.cells[best].key, rate);
-        for &index in group {
-            let own = values(&results.runs, &results.cells[index].key, rate);
-            let cell = &mut results.cells[index];
-            cell.ratio_to_best = ratio(&own, &fastest, seed);
-            cell.tied_best = index == best || cell.ratio_to_best.is_some_and(|ratio| ratio.high >= 1.0);
-        }
+/// Marks in each group the fastest cell and those that cannot be told from it: where the interval of the ratio
+/// to the fastest includes 1.
+fn mark_best(results: &mut Results) {
+    let best: Vec<CellKey> =
+        groups(&results.cells).values().filter_map(|group| Some(fastest(group)?.key.clone())).collect();
+    let to_best = |cell: &Cell| {
+        let best =
+            best.iter().find(|best| CellKey { target: best.target.clone(), ..cell.key.clone() } == **best)?;
+        Some((over(results, &cell.key, best, rate)?, cell.key == *best))
+    };
+    let found: Vec<_> = results.cells.iter().map(to_best).collect();
+    for (cell, found) in results.cells.iter_mut().zip(found) {
+        cell.ratio_to_best = found.map(|(ratio, _)| ratio);
+        cell.tied_best = found.is_some_and(|(ratio, is_best)| is_best || tied(&ratio));
     }
 }
 
-/// How a budget came out in every cell that both of its targets have.
+fn fastest<'a>(group: &[&'a Cell]) -> Option<&'a Cell> {
+    group.iter().copied().max_by(|a, b| a.requests_per_second.median.total_cmp(&b.requests_per_second.median))
+}
+
+/// A figure of one cell over that of another.
+fn over(results: &Results, key: &CellKey, other: &CellKey, get: fn(&Run) -> Option<f64>) -> Option<Estimate> {
+    ratio(&values(results, key, get), &values(results, other, get), results.seed)
+}
+
+/// How a budget came out in every cell of its target that it is for.
 fn outcomes(budget: &Budget, results: &Results, plan: &Plan) -> Vec<BudgetOutcome> {
     let own = |key: &&CellKey| {
-        key.target == budget.target && budget.connections.is_none_or(|n| n == key.connections)
+        key.target == budget.target
+            && budget.connections.is_none_or(|connections| connections == key.connections)
     };
-    let outcome = |key: &CellKey| {
-        let other = CellKey { target: budget.against.clone(), ..key.clone() };
-        let of = |key| values(&results.runs, key, |run| budget.metric.of(run));
-        let ratio = ratio(&of(key), &of(&other), plan.seed);
-        let keeps = |median: f64| {
-            budget.at_most.is_none_or(|most| median <= most)
-                && budget.at_least.is_none_or(|least| median >= least)
-        };
-        let bounds = [("at most", budget.at_most), ("at least", budget.at_least)];
-        let bounds: Vec<_> =
-            bounds.iter().filter_map(|(word, bound)| Some(format!("{word} {:.2}", (*bound)?))).collect();
-        BudgetOutcome {
-            text: format!(
-                "{} / {}, {}, {}: {}",
-                budget.target,
-                budget.against,
-                budget.metric.name(),
-                Condition(key),
-                bounds.join(" and ")
-            ),
-            met: ratio.is_some_and(|ratio| keeps(ratio.median)),
-            ratio,
-        }
-    };
-    plan.cells().iter().filter(own).map(outcome).collect()
+    plan.cells().iter().filter(own).map(|key| outcome(budget, results, key)).collect()
+}
+
+fn outcome(budget: &Budget, results: &Results, key: &CellKey) -> BudgetOutcome {
+    let Budget { target, against, metric, at_most, at_least, .. } = budget;
+    let other = CellKey { target: against.clone(), ..key.clone() };
+    let of = |key| values(results, key, |run| metric.of(run));
+    let ratio = ratio(&of(key), &of(&other), results.seed);
+    let keeps =
+        |ratio: f64| at_most.is_none_or(|most| ratio <= most) && at_least.is_none_or(|least| ratio >= least);
+    let bounds = [("at most", at_most), ("at least", at_least)];
+    let bounds: Vec<_> =
+        bounds.iter().filter_map(|(word, bound)| Some(format!("{word} {:.2}", (**bound)?))).collect();
+    BudgetOutcome {
+        text: format!(
+            "{target} / {against}, {}, {}: {}",
+            metric.name(),
+            Condition(key),
+            bounds.join(" and ")
+        ),
+        met: ratio.is_some_and(|ratio| keeps(ratio.median)),
+        // The bounds leave one range of ratios, so what holds at both ends of an interval holds within.
+        clear: ratio.is_some_and(|Estimate { median, low, high }| {
+            if keeps(median) {
+                keeps(low) && keeps(high)
+            } else {
+                at_most.is_some_and(|most| low > most) || at_least.is_some_and(|least| high < least)
+            }
+        }),
+        ratio,
+    }
 }
 
 /// A cell's condition without its target.
 struct Condition<'a>(&'a CellKey);
 
-impl std::fmt::Display for Condition<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Condition<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CellKey { connections, path, close, .. } = self.0;
-        let kind = if *close { ", a connection per request" } else { "" };
         let plural = if *connections == 1 { "" } else { "s" };
+        let kind = if *close { ", a connection per request" } else { "" };
         write!(f, "{connections} connection{plural}, {path}{kind}")
     }
 }
 
-impl std::fmt::Display for CellKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for CellKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.target, Condition(self))
     }
 }
 
-fn findings(results: &Results) -> Vec<String> {
-    groups(&results.cells).values().filter_map(|group| finding(results, group)).collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
 
-/// What a group of cells that differ only in their target says.
-fn finding(results: &Results, group: &[usize]) -> Option<String> {
-    let tied = || group.iter().map(|index| &results.cells[*index]).filter(|cell| cell.tied_best);
-    let best = tied().max_by(|a, b| a.requests_per_second.median.total_cmp(&b.requests_per_second.median))?;
-    let others: Vec<_> =
-        tied().filter(|cell| cell.key != best.key).map(|cell| cell.key.target.as_str()).collect();
-    let (at, name) = (Condition(&best.key), &best.key.target);
-    let rate = format!("{} requests per second", number(best.requests_per_second.median));
-    Some(match (others.as_slice(), group.len()) {
-        (_, 1) => format!("At {at}: {name} answers {rate}."),
-        ([], _) => format!("At {at}: {name} is fastest with {rate}."),
-        (others, _) => {
-            format!("At {at}: {name} leads with {rate}; {} cannot be told from it.", others.join(" and "))
-        }
-    })
+    const PLAN: &str = r#"
+        title = "t"
+        connections = [10]
+        paths = ["/"]
+        duration_s = 1
+        [[target]]
+        name = "a"
+        model = "reactor"
+        [[target]]
+        name = "b"
+        model = "reactor"
+        [[target]]
+        name = "c"
+        model = "reactor"
+        [[budget]]
+        target = "a"
+        against = "b"
+        metric = "server_cpu_us_per_request"
+        at_most = 1.1
+        [[budget]]
+        target = "a"
+        against = "b"
+        metric = "requests_per_cpu_second"
+        at_least = 1.0
+        [[budget]]
+        target = "c"
+        against = "b"
+        metric = "requests_per_second"
+        at_least = 0.5
+        at_most = 2.0
+    "#;
+
+    /// a and b are alike but for the noise of the rounds, c is half as fast; b costs least.
+    fn summarised(change: impl FnOnce(&mut Results)) -> Results {
+        let surface = |target: &str, round: u32| {
+            let noise = [0.98, 1.0, 1.03][round as usize];
+            match target {
+                "a" => (10_000.0 * noise, 11.5),
+                "b" => (10_100.0 / noise, 10.0),
+                _ => (5_000.0 * noise, 20.0),
+            }
+        };
+        let mut results = fake::results(&["a", "b", "c"], 3, surface);
+        change(&mut results);
+        summarise(&mut results, &Plan::parse(PLAN, "x.toml").unwrap());
+        results
+    }
+
+    #[test]
+    fn cells_are_medians_over_rounds_and_the_best_are_those_that_cannot_be_told_apart() {
+        let results = summarised(|_| {});
+        let rates: Vec<f64> = results.cells.iter().map(|cell| cell.requests_per_second.median).collect();
+        assert_eq!(rates, [10_000.0, 10_100.0, 5_000.0]);
+        let best: Vec<bool> = results.cells.iter().map(|cell| cell.tied_best).collect();
+        assert_eq!(best, [true, true, false]);
+        let ratio = |at: usize| results.cells[at].ratio_to_best.unwrap().median;
+        assert_eq!((ratio(1), ratio(2)), (1.0, 5_000.0 / 10_100.0));
+        assert_eq!(results.cells[0].server_cpu_us_per_request.unwrap().median, 11.5);
+        assert_eq!(results.verdict, Verdict::Valid);
+    }
+
+    #[test]
+    fn budgets_compare_medians_and_say_so_in_words() {
+        let results = summarised(|_| {});
+        let said = results.budgets.iter().map(|budget| (budget.text.as_str(), budget.met, budget.clear));
+        let said: Vec<_> = said.collect();
+        assert_eq!(
+            said,
+            [
+                ("a / b, CPU per request, 10 connections, /: at most 1.10", false, true),
+                ("a / b, requests per CPU second, 10 connections, /: at least 1.00", false, true),
+                (
+                    "c / b, requests per second, 10 connections, /: at most 2.00 and at least 0.50",
+                    false,
+                    false
+                ),
+            ]
+        );
+        let ratios: Vec<f64> = results.budgets.iter().map(|budget| budget.ratio.unwrap().median).collect();
+        assert!((ratios[0] - 1.15).abs() < 1e-9 && (ratios[1] - 1.0 / 1.15).abs() < 1e-9, "{ratios:?}");
+        assert!((ratios[2] - 50.0 / 101.0).abs() < 1e-9, "{ratios:?}");
+    }
+
+    #[test]
+    fn a_budget_without_figures_is_not_met() {
+        let results = summarised(|results| results.runs.retain(|run| run.cell.target != "b"));
+        assert!(results.budgets.iter().all(|budget| !budget.met && budget.ratio.is_none()));
+    }
+
+    #[test]
+    fn runs_that_failed_or_mean_nothing_give_no_figures() {
+        let results = summarised(|results| {
+            let of_a = results.runs.iter_mut().filter(|run| run.cell.target == "a");
+            for (run, failure) in of_a.zip([true, false]) {
+                run.outcome.as_mut().unwrap().requests_per_second = 1e9;
+                run.failure = failure.then(|| "it ended".into());
+                run.verdict = Verdict::Invalid(vec!["it ended".into()]);
+            }
+        });
+        let a = &results.cells[0];
+        assert_eq!((a.rounds, a.requests_per_second.high), (1, 10_300.0));
+    }
+
+    #[test]
+    fn a_percentile_that_a_round_lacks_is_not_the_median_of_the_others() {
+        let results =
+            summarised(|results| results.runs[0].outcome.as_mut().unwrap().response_time_us.p99 = None);
+        assert!(results.cells[0].p99_us.is_none() && results.cells[0].p50_us.is_some());
+    }
 }

@@ -6,7 +6,7 @@ use crate::results::{Cell, Results};
 /// The cells in aligned columns, the budgets, and the verdict.
 pub fn text_table(results: &Results) -> String {
     let mut rows = vec![
-        ["target", "connections", "requests/s", "p50 us", "p99 us", "server CPU us/req", "errors"]
+        ["target", "path", "connections", "requests/s", "p50 us", "p99 us", "server CPU us/req", "errors"]
             .map(String::from),
     ];
     rows.extend(results.cells.iter().map(row));
@@ -21,7 +21,7 @@ pub fn text_table(results: &Results) -> String {
             .enumerate()
             .map(
                 |(column, (cell, width))| {
-                    if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                    if column < 2 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
                 },
             )
             .collect();
@@ -39,11 +39,12 @@ pub fn text_table(results: &Results) -> String {
     text
 }
 
-fn row(cell: &Cell) -> [String; 7] {
+fn row(cell: &Cell) -> [String; 8] {
     let median =
         |figure: Option<crate::Estimate>| figure.map_or("n/a".into(), |figure| number(figure.median));
     [
         format!("{}{}", cell.key.target, if cell.tied_best { " *" } else { "" }),
+        format!("{}{}", cell.key.path, if cell.key.close { ", close" } else { "" }),
         cell.key.connections.to_string(),
         estimate(Some(cell.requests_per_second)),
         median(cell.p50_us),
@@ -64,8 +65,9 @@ pub fn markdown(results: &Results) -> String {
     for finding in &results.findings {
         text += &format!("- {finding}\n");
     }
-    text += "\n| target | connections | requests/s | p50 us | p99 us | server CPU us/request | errors |\n";
-    text += "|---|---:|---:|---:|---:|---:|---:|\n";
+    text +=
+        "\n| target | path | connections | requests/s | p50 us | p99 us | server CPU us/request | errors |\n";
+    text += "|---|---|---:|---:|---:|---:|---:|---:|\n";
     for cell in &results.cells {
         text += &format!("| {} |\n", row(cell).map(|cell| cell.replace('|', "\\|")).join(" | "));
     }

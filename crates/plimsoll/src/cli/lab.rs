@@ -97,7 +97,8 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
     println!("{}", lab::report::text_table(&summary.results));
     println!("report: {}", summary.report.display());
     let results = &summary.results;
-    let failed = results.budgets.iter().any(|budget| !budget.met) || results.cells.is_empty();
+    let interrupted = results.runs.len() < results.planned_runs as usize;
+    let failed = !summary.budgets_met || results.cells.is_empty() || interrupted;
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

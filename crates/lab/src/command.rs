@@ -1,0 +1,134 @@
+//! What a target comes to on this host: the words of its command with all filled in, and what it needs.
+
+use std::env;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::plan::Target;
+
+/// Directories of servers that are often not in the search path of a user.
+const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
+
+/// What is filled in for the words of a command.
+pub(crate) struct Places<'a> {
+    /// The directory that is served.
+    pub(crate) root: &'a Path,
+    /// A directory for the server's own files.
+    pub(crate) dir: &'a Path,
+    /// This program.
+    pub(crate) program: &'a Path,
+    /// Where the server has to listen, on 127.0.0.1.
+    pub(crate) port: u16,
+}
+
+impl Places<'_> {
+    /// A text with everything filled in. Other braces are left as they are: configuration is full of them.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        text.replace("{port}", &self.port.to_string())
+            .replace("{root}", &self.root.display().to_string())
+            .replace("{dir}", &self.dir.display().to_string())
+            .replace("{bin_dir}", &bin_dir(self.program).display().to_string())
+    }
+
+    /// The command that starts a target: the file to execute, then its arguments.
+    ///
+    /// # Errors
+    /// As [`installed`].
+    pub(crate) fn command(&self, target: &Target) -> Result<(PathBuf, Vec<String>), String> {
+        let file = installed(target, self.program)?;
+        let rest = match &target.model {
+            Some(model) => {
+                let root = self.root.display().to_string();
+                let listen = format!("127.0.0.1:{}", self.port);
+                let own = ["serve", &root, "--listen", &listen, "--model", model].map(String::from);
+                own.into_iter().chain(target.args.iter().map(|word| self.fill(word))).collect()
+            }
+            None => target.command[1..].iter().map(|word| self.fill(word)).collect(),
+        };
+        Ok((file, rest))
+    }
+}
+
+/// The file that a target executes.
+///
+/// # Errors
+/// It, or what it needs, is not on this host; with how to install it, as the plan says.
+fn installed(target: &Target, program: &Path) -> Result<PathBuf, String> {
+    let file = match target.command.first() {
+        Some(first) => first.replace("{bin_dir}", &bin_dir(program).display().to_string()),
+        None => program.display().to_string(),
+    };
+    let mut found = None;
+    for name in target.needs.iter().chain([&file]) {
+        found = find(name);
+        if found.is_none() {
+            let how = target.install.as_ref().map_or(String::new(), |how| format!(": {how}"));
+            return Err(format!("{name} is not installed{how}"));
+        }
+    }
+    found.ok_or_else(|| format!("target {:?} has no command", target.name))
+}
+
+/// The executable of a name, or at a path.
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    let executable = |path: &PathBuf| {
+        path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(executable);
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let directories = env::split_paths(&path).chain(SYSTEM.map(PathBuf::from));
+    directories.map(|directory| directory.join(name)).find(executable)
+}
+
+fn bin_dir(program: &Path) -> &Path {
+    program.parent().unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(text: &str) -> Target {
+        toml::from_str(&format!("name = \"x\"\n{text}")).unwrap()
+    }
+
+    fn places() -> Places<'static> {
+        Places { root: Path::new("/site"), dir: Path::new("/own"), program: Path::new("/bin/sh"), port: 81 }
+    }
+
+    #[test]
+    fn words_are_filled_in_and_other_braces_stay() {
+        let text = "events { } listen {port}; root {root}; pid {dir}/pid; {bin_dir} {unknown}";
+        assert_eq!(places().fill(text), "events { } listen 81; root /site; pid /own/pid; /bin {unknown}");
+    }
+
+    #[test]
+    fn our_own_models_are_served_by_this_program() {
+        let target = target("model = \"reactor\"\nargs = [\"--log\", \"{dir}/log\"]");
+        let (file, words) = places().command(&target).unwrap();
+        assert_eq!(file, Path::new("/bin/sh"));
+        assert_eq!(words.join(" "), "serve /site --listen 127.0.0.1:81 --model reactor --log /own/log");
+    }
+
+    #[test]
+    fn any_other_server_is_found_by_its_name_or_beside_this_program() {
+        let (file, words) =
+            places().command(&target("command = [\"{bin_dir}/sh\", \"-p\", \"{port}\"]")).unwrap();
+        assert_eq!((file.as_path(), words), (Path::new("/bin/sh"), vec!["-p".to_string(), "81".into()]));
+        assert!(find("sh").is_some_and(|file| file.is_absolute()));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_way_to_install_it() {
+        let missing = |text: &str| installed(&target(text), Path::new("/bin/sh")).unwrap_err();
+        assert_eq!(
+            missing("command = [\"no-such-server\"]\ninstall = \"apt-get install x\""),
+            "no-such-server is not installed: apt-get install x"
+        );
+        assert_eq!(missing("command = [\"sh\"]\nneeds = \"no-such-tool\""), "no-such-tool is not installed");
+        // A directory, and a file that may not be executed, are not programs.
+        assert!(find("/etc").is_none() && find("/etc/passwd").is_none());
+    }
+}

@@ -1,0 +1,81 @@
+//! For tests: runs that were never made, with figures from a formula.
+
+use std::collections::BTreeMap;
+
+use load::{Client, Distribution, Errors, Outcome, Stop};
+
+use crate::results::{CellKey, Results, Run, SCHEMA, ServerUse, Verdict};
+
+/// A cell of a target at a number of connections.
+pub(crate) fn key(target: &str, connections: u32) -> CellKey {
+    CellKey { target: target.into(), connections, path: "/".into(), close: false }
+}
+
+/// What a second of load would find at a rate, where a request costs the server some time in microseconds. It
+/// keeps Little's law.
+pub(crate) fn measured(key: &CellKey, rate: f64, cpu_us: f64) -> (Outcome, ServerUse) {
+    let mean = f64::from(key.connections) / rate * 1e6;
+    let time = Some(mean.round() as u64);
+    let requests = rate.round() as u64;
+    let outcome = Outcome {
+        schema: load::SCHEMA.into(),
+        plan: load::Plan {
+            connections: key.connections,
+            stop: Stop::Seconds(1.0),
+            ..load::Plan::new(format!("http://127.0.0.1:1{}", key.path))
+        },
+        threads: 1,
+        duration_s: 1.0,
+        requests,
+        requests_per_second: rate,
+        drained: 0,
+        bytes_received: requests * 1024,
+        bytes_per_second: rate * 1024.0,
+        response_time_us: Distribution {
+            count: requests,
+            mean,
+            p50: time,
+            p99: time,
+            ..Distribution::default()
+        },
+        statuses: BTreeMap::from([(200, requests)]),
+        errors: Errors::default(),
+        client: Client { cpu_s: 0.5, cpu_us_per_request: 0.5e6 / rate, busiest_thread_share: 0.5 },
+        timeline: Vec::new(),
+    };
+    let cpu_s = rate * cpu_us / 1e6;
+    let server = ServerUse { cpu_s, cpu_us_per_request: cpu_us, window_s: 1.0, ..ServerUse::default() };
+    (outcome, server)
+}
+
+/// The results of targets at 10 connections, where `surface` gives rate and cost by target and round.
+pub(crate) fn results(targets: &[&str], rounds: u32, surface: impl Fn(&str, u32) -> (f64, f64)) -> Results {
+    let mut runs = Vec::new();
+    for round in 0..rounds {
+        for (position, target) in (0..).zip(targets) {
+            let cell = key(target, 10);
+            let (rate, cpu_us) = surface(target, round);
+            let (outcome, server) = measured(&cell, rate, cpu_us);
+            let (outcome, server) = (Some(outcome), Some(server));
+            runs.push(Run { cell, round, position, outcome, server, failure: None, verdict: Verdict::Valid });
+        }
+    }
+    Results {
+        schema: SCHEMA.into(),
+        name: "fake".into(),
+        title: "A fake".into(),
+        question: String::new(),
+        command: "plimsoll lab run fake".into(),
+        started: "2026-01-01T00:00:00Z".into(),
+        plan: String::new(),
+        seed: 1,
+        rounds,
+        environment: Vec::new(),
+        planned_runs: runs.len() as u32,
+        runs,
+        cells: Vec::new(),
+        findings: Vec::new(),
+        budgets: Vec::new(),
+        verdict: Verdict::Valid,
+    }
+}

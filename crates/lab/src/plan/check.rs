@@ -1,0 +1,318 @@
+//! What a plan must keep beyond its types, each rule with the message of who breaks it.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::path::{Component, Path};
+
+use super::explain::{Problem, did_you_mean};
+use super::{Plan, Target};
+
+/// Words in braces that are filled in.
+const WORDS: [&str; 4] = ["port", "root", "dir", "bin_dir"];
+
+/// Every rule that holds for the full plan and for its quick form.
+pub(super) fn all(plan: &Plan) -> Result<(), Problem> {
+    factors(plan)?;
+    load(plan)?;
+    files(plan)?;
+    let mut names = BTreeSet::new();
+    for (index, target) in plan.targets.iter().enumerate() {
+        if !names.insert(&target.name) {
+            let text = format!("two targets are called {:?}: give each its own name", target.name);
+            return Err(Problem::at(&format!("target.{index}.name"), text));
+        }
+        check_target(target).map_err(|text| Problem::at(&format!("target.{index}"), text))?;
+    }
+    Ok(())
+}
+
+fn factors(plan: &Plan) -> Result<(), Problem> {
+    filled("target", &plan.targets)?;
+    filled("connections", &plan.connections)?;
+    filled("paths", &plan.paths)?;
+    filled("close", &plan.close)?;
+    // A value given twice would count the same cell twice.
+    once("connections", &plan.connections)?;
+    once("paths", &plan.paths)?;
+    once("close", &plan.close)?;
+    if plan.connections.contains(&0) {
+        return Err(Problem::at("connections", "connections must be at least 1"));
+    }
+    match plan.paths.iter().find(|path| !path.starts_with('/')) {
+        Some(path) => Err(Problem::at("paths", format!("path {path:?}: must begin with /"))),
+        None => Ok(()),
+    }
+}
+
+fn filled<T>(name: &str, values: &[T]) -> Result<(), Problem> {
+    if values.is_empty() {
+        return Err(Problem::at(
+            name,
+            format!("{name} is empty, so there is nothing to run: give at least one"),
+        ));
+    }
+    Ok(())
+}
+
+fn once<T: Ord + Debug>(name: &str, values: &[T]) -> Result<(), Problem> {
+    let mut seen = BTreeSet::new();
+    match values.iter().find(|value| !seen.insert(*value)) {
+        Some(value) => Err(Problem::at(name, format!("{name} has {value:?} twice"))),
+        None => Ok(()),
+    }
+}
+
+fn load(plan: &Plan) -> Result<(), Problem> {
+    for (name, value) in [("rounds", plan.rounds), ("threads", plan.threads)] {
+        if value == 0 {
+            return Err(Problem::at(name, format!("{name} must be at least 1")));
+        }
+    }
+    for (name, value, least) in [("duration_s", plan.duration_s, 0.05), ("warmup_s", plan.warmup_s, 0.0)] {
+        if !(least..=86_400.0).contains(&value) {
+            return Err(Problem::at(name, format!("{name} must be {least} to 86400 seconds, not {value}")));
+        }
+    }
+    Ok(())
+}
+
+fn files(plan: &Plan) -> Result<(), Problem> {
+    if !plan.files.is_empty() && plan.root.is_some() {
+        return Err(Problem::at("root", "give either a root or files that are made, not both"));
+    }
+    for (index, file) in plan.files.iter().enumerate() {
+        if !stays_below(&file.path) {
+            let text = format!("file {:?}: must be a path below the root, such as \"a/b.html\"", file.path);
+            return Err(Problem::at(&format!("file.{index}.path"), text));
+        }
+    }
+    Ok(())
+}
+
+fn check_target(target: &Target) -> Result<(), String> {
+    let name = &target.name;
+    // The name becomes part of the names of files.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+ ".contains(c);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(format!("target {name:?}: a name is letters, digits, spaces, - _ + and inner dots"));
+    }
+    if target.model.is_some() != target.command.is_empty() {
+        return Err(format!("target {name:?}: give either a model or a command"));
+    }
+    if target.model.is_none() && !target.args.is_empty() {
+        return Err(format!("target {name:?}: args go with a model; write them into the command"));
+    }
+    if let Some(file) =
+        target.config.keys().find(|file| Path::new(file).components().count() != 1 || !stays_below(file))
+    {
+        return Err(format!(
+            "target {name:?}: config {file:?} must be the name of a file, without a directory"
+        ));
+    }
+    let mut words = target.command.iter().chain(&target.args).flat_map(|text| in_braces(text));
+    match words.find(|word| !WORDS.contains(word)) {
+        Some(word) => {
+            Err(format!("target {name:?}: nothing is known to fill in for {{{word}}}{}", meant(word)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn meant(word: &str) -> String {
+    match did_you_mean(word, WORDS) {
+        meant if meant.is_empty() => format!("; known are {{{}}}", WORDS.join("}, {")),
+        meant => meant,
+    }
+}
+
+/// Whether a path leads nowhere but below the directory it starts from.
+fn stays_below(path: &str) -> bool {
+    !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Names in braces: `{name}`.
+fn in_braces(text: &str) -> impl Iterator<Item = &str> {
+    let inside = text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
+    inside.filter(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+}
+
+/// The rules of budgets. They hold for the full plan only: the quick form may lack the cells of a budget.
+pub(super) fn budgets(plan: &Plan) -> Result<(), Problem> {
+    for (index, budget) in plan.budgets.iter().enumerate() {
+        let refuse = |key: &str, text: String| Err(Problem::at(&format!("budget.{index}{key}"), text));
+        for (key, name) in [(".target", &budget.target), (".against", &budget.against)] {
+            if plan.target(name).is_none() {
+                let hint = did_you_mean(name, plan.targets.iter().map(|target| &target.name));
+                return refuse(key, format!("a budget names the target {name:?}, which is not there{hint}"));
+            }
+        }
+        if budget.target == budget.against {
+            return refuse(".against", format!("a budget compares {:?} with itself", budget.target));
+        }
+        let bounds = [budget.at_most, budget.at_least];
+        if bounds.iter().all(Option::is_none) {
+            return refuse("", format!("the budget of {:?} has neither at_most nor at_least", budget.target));
+        }
+        if bounds.iter().flatten().any(|bound| !bound.is_finite() || *bound < 0.0) {
+            return refuse("", format!("the budget of {:?} must have bounds of 0 or more", budget.target));
+        }
+        if let Some(connections) = budget.connections.filter(|wanted| !plan.connections.contains(wanted)) {
+            return refuse(
+                ".connections",
+                format!("a budget is for {connections} connections, which no cell has"),
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::Plan;
+
+    const SOUND: &str = r#"title = "t"
+connections = [1, 8]
+paths = ["/"]
+duration_s = 1
+rounds = 3
+[[target]]
+name = "a"
+model = "reactor"
+[[target]]
+name = "b"
+command = ["b", "{port}"]
+[[budget]]
+target = "a"
+against = "b"
+metric = "requests_per_second"
+at_least = 1
+[quick]
+duration_s = 0.1
+"#;
+
+    /// The message for the sound plan with one thing changed.
+    fn with(from: &str, to: &str) -> String {
+        let changed = SOUND.replacen(from, to, 1);
+        assert_ne!(changed, SOUND, "{from:?} is not in the plan");
+        Plan::parse(&changed, "x.toml").map_or_else(|error| error.to_string(), |_| "nothing".into())
+    }
+
+    #[test]
+    fn the_plan_that_the_others_are_made_from_is_sound() {
+        Plan::parse(SOUND, "x.toml").unwrap();
+    }
+
+    #[test]
+    fn keys_and_types_are_explained_with_their_line() {
+        for (from, to, message) in [
+            (
+                "connections",
+                "conections",
+                "line 2: unknown key \"conections\"; did you mean \"connections\"?",
+            ),
+            ("model", "mode", "line 8: unknown key \"mode\"; did you mean \"model\"?"),
+            (
+                "duration_s = 0.1",
+                "durations = 1",
+                "line 18: unknown key \"durations\"; did you mean \"duration_s\"?",
+            ),
+            (
+                "rounds = 3",
+                "rounds = \"3\"",
+                "line 5: invalid type: string \"3\", expected u32: rounds = \"3\"",
+            ),
+            ("rounds = 3", "rounds = -1", "line 5: invalid value: integer `-1`, expected u32: rounds = -1"),
+            ("title = \"t\"\n", "", "line 1: the key \"title\" is missing"),
+            (
+                "\"requests_per_second\"",
+                "\"request_per_second\"",
+                "line 15: unknown value \"request_per_second\"; did you mean \"requests_per_second\"?",
+            ),
+        ] {
+            assert_eq!(with(from, to), format!("x.toml: {message}"));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_its_line() {
+        for (from, to, message) in [
+            ("[1, 8]", "[]", "line 2: connections is empty, so there is nothing to run: give at least one"),
+            ("[1, 8]", "[0]", "line 2: connections must be at least 1"),
+            ("[1, 8]", "[8, 8]", "line 2: connections has 8 twice"),
+            ("[\"/\"]", "[\"x\"]", "line 3: path \"x\": must begin with /"),
+            (
+                "duration_s = 1\n",
+                "duration_s = 0\n",
+                "line 4: duration_s must be 0.05 to 86400 seconds, not 0",
+            ),
+            (
+                "duration_s = 1\n",
+                "duration_s = nan\n",
+                "line 4: duration_s must be 0.05 to 86400 seconds, not NaN",
+            ),
+            ("rounds = 3", "rounds = 0", "line 5: rounds must be at least 1"),
+            ("name = \"b\"", "name = \"a\"", "line 10: two targets are called \"a\": give each its own name"),
+            (
+                "name = \"a\"",
+                "name = \"../a\"",
+                "line 6: target \"../a\": a name is letters, digits, spaces, - _ + and inner dots",
+            ),
+            ("model = \"reactor\"\n", "", "line 6: target \"a\": give either a model or a command"),
+            (
+                "[\"b\", \"{port}\"]",
+                "[\"b\"]\nargs = [\"-x\"]",
+                "line 9: target \"b\": args go with a model; write them into the command",
+            ),
+            (
+                "{port}",
+                "{prot}",
+                "line 9: target \"b\": nothing is known to fill in for {prot}; did you mean \"port\"?",
+            ),
+            (
+                "\"{port}\"]",
+                "\"x\"]\nconfig = { \"../x\" = \"\" }",
+                "line 9: target \"b\": config \"../x\" must be the name of a file, without a directory",
+            ),
+            (
+                "[quick]",
+                "[[file]]\npath = \"../x\"\nbytes = 1\n[quick]",
+                "line 18: file \"../x\": must be a path below the root, such as \"a/b.html\"",
+            ),
+        ] {
+            assert_eq!(with(from, to), format!("x.toml: {message}"));
+        }
+    }
+
+    #[test]
+    fn the_quick_form_is_checked_too_and_before_anything_runs() {
+        assert_eq!(
+            with("duration_s = 0.1", "connections = []"),
+            "x.toml: line 18: connections is empty, so there is nothing to run: give at least one"
+        );
+    }
+
+    #[test]
+    fn budgets_must_be_about_something() {
+        for (from, to, message) in [
+            (
+                "against = \"b\"",
+                "against = \"bb\"",
+                "line 14: a budget names the target \"bb\", which is not there; did you mean \"b\"?",
+            ),
+            ("against = \"b\"", "against = \"a\"", "line 14: a budget compares \"a\" with itself"),
+            ("at_least = 1\n", "", "line 12: the budget of \"a\" has neither at_most nor at_least"),
+            (
+                "at_least = 1\n",
+                "at_least = -1\n",
+                "line 12: the budget of \"a\" must have bounds of 0 or more",
+            ),
+            (
+                "at_least = 1\n",
+                "at_least = 1\nconnections = 9\n",
+                "line 17: a budget is for 9 connections, which no cell has",
+            ),
+        ] {
+            assert_eq!(with(from, to), format!("x.toml: {message}"));
+        }
+    }
+}

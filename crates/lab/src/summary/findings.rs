@@ -1,0 +1,178 @@
+//! What an experiment says, in sentences: missed budgets first, then who is best and by how much.
+
+use super::{Condition, cpu, fastest, groups, over, rate};
+use crate::report::number;
+use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run};
+use crate::stats::tied;
+
+/// The sentences, most important first.
+pub(super) fn findings(results: &Results) -> Vec<String> {
+    let mut findings: Vec<String> = results.budgets.iter().filter_map(broken).collect();
+    findings.extend(overall(results));
+    for group in groups(&results.cells).into_values() {
+        findings.extend(best(results, &group));
+        findings.extend(cheapest(results, &group));
+    }
+    findings
+}
+
+/// What is to be said about a budget that is not clearly kept.
+fn broken(BudgetOutcome { text, ratio, met, clear }: &BudgetOutcome) -> Option<String> {
+    let Some(Estimate { median, low, high }) = ratio else {
+        return Some(format!("A budget is missed for want of figures: {text}."));
+    };
+    let how = match (met, clear) {
+        (true, true) => return None,
+        (true, false) => "met by the median but not by the whole interval",
+        (false, false) => "missed by the median but not by the whole interval",
+        (false, true) => "missed",
+    };
+    Some(format!("A budget is {how}: {text}; it is {median:.2} [{low:.2} to {high:.2}]."))
+}
+
+/// Who is best most often, where there is more than one condition to be best in.
+fn overall(results: &Results) -> Option<String> {
+    let groups = groups(&results.cells);
+    let conditions = groups.values().filter(|group| group.len() > 1).count();
+    if conditions < 2 {
+        return None;
+    }
+    let mut wins: Vec<(&str, usize)> = Vec::new();
+    for cell in groups.values().filter(|group| group.len() > 1).flatten().filter(|cell| cell.tied_best) {
+        match wins.iter_mut().find(|(target, _)| *target == cell.key.target) {
+            Some((_, count)) => *count += 1,
+            None => wins.push((&cell.key.target, 1)),
+        }
+    }
+    let most = wins.iter().map(|(_, count)| *count).max()?;
+    let names: Vec<&str> =
+        wins.iter().filter(|(_, count)| *count == most).map(|(target, _)| *target).collect();
+    let verb = if names.len() == 1 { "is" } else { "are each" };
+    Some(format!(
+        "{} {verb} fastest, or not to be told from the fastest, in {most} of {conditions} conditions.",
+        list(&names)
+    ))
+}
+
+/// Who is fastest in a group, and how far the next one is behind.
+fn best(results: &Results, group: &[&Cell]) -> Option<String> {
+    let best = fastest(group)?;
+    let (at, name) = (Condition(&best.key), &best.key.target);
+    let rate_of_best = format!("{} requests per second", number(best.requests_per_second.median));
+    let rest: Vec<&Cell> = group.iter().copied().filter(|cell| cell.key != best.key).collect();
+    let tied: Vec<&str> =
+        rest.iter().filter(|cell| cell.tied_best).map(|cell| cell.key.target.as_str()).collect();
+    if !tied.is_empty() {
+        return Some(format!(
+            "At {at}: {name} leads with {rate_of_best}; {} cannot be told from it.",
+            list(&tied)
+        ));
+    }
+    let Some(second) = fastest(&rest) else {
+        return Some(format!("At {at}: {name} answers {rate_of_best}."));
+    };
+    let lead = times(results, best, second, rate)?;
+    Some(format!("At {at}: {name} is fastest with {rate_of_best}, {lead}."))
+}
+
+/// Whose requests cost the server least in a group.
+fn cheapest(results: &Results, group: &[&Cell]) -> Option<String> {
+    let mut costs: Vec<(f64, &Cell)> =
+        group.iter().filter_map(|cell| Some((cell.server_cpu_us_per_request?.median, *cell))).collect();
+    costs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let [(cost, least), (_, next), ..] = costs[..] else { return None };
+    let (at, name) = (Condition(&least.key), &least.key.target);
+    let cost = format!("{} us of CPU per request", number(cost));
+    if over(results, &least.key, &next.key, cpu).is_some_and(|ratio| tied(&ratio)) {
+        return Some(format!(
+            "At {at}: {name} costs least, {cost}, but {} cannot be told from it.",
+            next.key.target
+        ));
+    }
+    Some(format!("At {at}: {name} costs least, {cost}, {}.", times(results, least, next, cpu)?))
+}
+
+/// `0.87 times that of b [0.85 to 0.90]`.
+fn times(results: &Results, cell: &Cell, other: &Cell, get: fn(&Run) -> Option<f64>) -> Option<String> {
+    let Estimate { median, low, high } = over(results, &cell.key, &other.key, get)?;
+    Some(format!("{median:.2} times that of {} [{low:.2} to {high:.2}]", other.key.target))
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn list(names: &[&str]) -> String {
+    match names {
+        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        names => names.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+    use crate::plan::Plan;
+    use crate::summary::summarise;
+
+    fn said(targets: &[&str], surface: impl Fn(&str, u32) -> (f64, f64)) -> Vec<String> {
+        let mut plan = String::from("title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n");
+        for target in targets {
+            plan += &format!("[[target]]\nname = \"{target}\"\nmodel = \"reactor\"\n");
+        }
+        let mut results: Results = fake::results(targets, 3, surface);
+        summarise(&mut results, &Plan::parse(&plan, "x.toml").unwrap());
+        results.findings
+    }
+
+    #[test]
+    fn a_clear_winner_is_named_with_its_lead() {
+        let findings = said(&["a", "b"], |target, round| match target {
+            "a" => (2_000.0 + f64::from(round), 12.0),
+            _ => (1_000.0, 10.0),
+        });
+        assert_eq!(
+            findings,
+            [
+                "At 10 connections, /: a is fastest with 2,001 requests per second, 2.00 times that of b [2.00 to 2.00].",
+                "At 10 connections, /: b costs least, 10.0 us of CPU per request, 0.83 times that of a [0.83 to 0.83].",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_tie_is_called_a_tie() {
+        let findings = said(&["a", "b", "c"], |_, round| (1_000.0 + f64::from(round), 10.0));
+        assert_eq!(
+            findings[1],
+            "At 10 connections, /: a costs least, 10.0 us of CPU per request, but b cannot be told from it."
+        );
+        assert_eq!(
+            findings[0],
+            "At 10 connections, /: c leads with 1,001 requests per second; a and b cannot be told from it."
+        );
+    }
+
+    #[test]
+    fn budgets_are_spoken_of_unless_they_are_clearly_kept() {
+        let outcome =
+            |met, clear, ratio| BudgetOutcome { text: "a / b: at most 1.10".into(), ratio, met, clear };
+        let ratio = Some(Estimate { median: 1.0, low: 0.9, high: 1.2 });
+        assert_eq!(broken(&outcome(true, true, ratio)), None);
+        assert_eq!(
+            broken(&outcome(true, false, ratio)).unwrap(),
+            "A budget is met by the median but not by the whole interval: a / b: at most 1.10; it is 1.00 [0.90 to 1.20]."
+        );
+        assert!(broken(&outcome(false, true, ratio)).unwrap().starts_with("A budget is missed: "));
+        assert_eq!(
+            broken(&outcome(false, false, None)).unwrap(),
+            "A budget is missed for want of figures: a / b: at most 1.10."
+        );
+    }
+
+    #[test]
+    fn one_target_alone_is_not_best_of_anything() {
+        assert_eq!(
+            said(&["a"], |_, _| (1_000.0, 10.0)),
+            ["At 10 connections, /: a answers 1,000 requests per second."]
+        );
+    }
+}

@@ -1,0 +1,263 @@
+//! Whole experiments over real processes: what they find, how they end, and that nothing is left behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lab::{Options, Results, Summary, Verdict};
+use load::Switch;
+use tempfile::TempDir;
+
+/// The helper, which Cargo builds beside the tests.
+fn helper() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    tests.parent().unwrap().parent().unwrap().join("examples/lab-test-helper")
+}
+
+/// A plan of the helper's server in some modes, called by them.
+fn plan(modes: &[&str], rest: &str) -> String {
+    let mut plan = String::from("title = \"t\"\npaths = [\"/x\"]\nwarmup_s = 0.05\n");
+    plan += &format!("{rest}\n[[file]]\npath = \"x\"\nbytes = 2\n");
+    for mode in modes {
+        plan += &format!(
+            "[[target]]\nname = \"{mode}\"\ncommand = [\"{{bin_dir}}/lab-test-helper\", \"serve\", \"{{port}}\", \"{mode}\"]\n"
+        );
+    }
+    plan
+}
+
+const SHORT: &str = "connections = [2]\nduration_s = 0.2\nrounds = 1";
+
+struct Lab {
+    out: TempDir,
+    options: Options,
+}
+
+impl Lab {
+    fn of(plan: String) -> Self {
+        let out = tempfile::tempdir().unwrap();
+        let options = Options {
+            name: "test".into(),
+            plan,
+            quick: false,
+            root: None,
+            out: out.path().join("out"),
+            program: helper(),
+            command: "plimsoll lab run test.toml".into(),
+            cancel: Switch::default(),
+        };
+        Lab { out, options }
+    }
+
+    fn run(&self) -> Summary {
+        lab::run(&self.options, &mut |_| {}).unwrap()
+    }
+
+    fn stored(&self) -> Results {
+        stored(&self.out.path().join("out"))
+    }
+
+    /// Why the only run failed.
+    fn failure(&self) -> String {
+        self.run().results.runs[0].failure.clone().unwrap()
+    }
+}
+
+fn stored(directory: &Path) -> Results {
+    serde_json::from_slice(&fs::read(directory.join("results.json")).unwrap()).unwrap()
+}
+
+/// Processes with this text in their command line: servers are told apart by the directory they serve for.
+fn processes_with(text: &str) -> Vec<String> {
+    let found = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        line.contains(text).then_some(line)
+    });
+    found.collect()
+}
+
+fn soon(what: &str, mut is: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is() {
+        assert!(start.elapsed() < Duration::from_secs(10), "not so: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn real_servers_are_measured_round_by_round() {
+    let lab = Lab::of(plan(&["ok", "late"], "connections = [1, 4]\nduration_s = 0.3\nrounds = 3\nseed = 3"));
+    let Summary { results, report, budgets_met } = lab.run();
+    assert_eq!((results.runs.len(), results.cells.len(), budgets_met), (12, 4, true));
+    for run in &results.runs {
+        assert_eq!(run.failure, None);
+        let (outcome, server) = (run.outcome.as_ref().unwrap(), run.server.unwrap());
+        assert!(outcome.requests > 50 && outcome.errors.total() == 0, "{outcome:?}");
+        assert!(server.cpu_s > 0.0 && server.cpu_s < 2.0 * server.window_s, "{server:?}");
+        assert!((0.25..2.0).contains(&server.window_s) && server.peak_rss_bytes > 100_000, "{server:?}");
+    }
+    assert!(!matches!(results.verdict, Verdict::Invalid(_)), "{:?}", results.verdict);
+    assert!(report.exists());
+    assert_eq!(lab.stored().runs.len(), 12);
+}
+
+#[test]
+fn a_server_that_dies_under_load_ends_its_run_at_once_with_its_last_words() {
+    let lab = Lab::of(plan(&["mortal"], "connections = [2]\nduration_s = 30\nrounds = 1"));
+    let start = Instant::now();
+    assert_eq!(
+        lab.failure(),
+        "the server ended (exit status: 7); it said: serving in mode mortal\nthis was my last request"
+    );
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert!(matches!(lab.stored().verdict, Verdict::Invalid(_)));
+}
+
+#[test]
+fn a_server_that_never_serves_is_given_up() {
+    let words =
+        "the server does not serve after 10 s: it answers with status 500; it said: serving in mode error";
+    assert_eq!(Lab::of(plan(&["error"], SHORT)).failure(), words);
+    let deaf = Lab::of(plan(&["deaf"], SHORT)).failure();
+    assert!(deaf.starts_with("the server does not serve after 10 s: "), "{deaf}");
+}
+
+#[test]
+fn a_server_that_cannot_start_does_not_stop_the_others() {
+    let broken =
+        "[[target]]\nname = \"broken\"\ncommand = [\"sh\", \"-c\", \"echo no such option; exit 3\"]\n";
+    let missing =
+        "[[target]]\nname = \"y\"\ncommand = [\"no-such-server\"]\ninstall = \"apt-get install y\"\n";
+    let lab = Lab::of(plan(&["ok"], SHORT) + broken + missing);
+    let results = lab.run().results;
+    let mut failures: Vec<_> = results.runs.iter().filter_map(|run| run.failure.as_deref()).collect();
+    failures.sort();
+    let died = "the server ended (exit status: 3); it said: no such option";
+    assert_eq!(failures, ["no-such-server is not installed: apt-get install y", died]);
+    assert_eq!(results.cells.len(), 1);
+    assert!(matches!(results.verdict, Verdict::Suspect(_)));
+}
+
+#[test]
+fn what_this_host_cannot_do_is_told_before_anything_runs() {
+    let refused = |plan: String| {
+        let lab = Lab::of(plan);
+        let error = lab::run(&lab.options, &mut |_| panic!("it ran")).unwrap_err().to_string();
+        assert!(!lab.options.out.exists());
+        error
+    };
+    let far = refused(plan(&["ok"], &format!("{SHORT}\nserver_cpus = [1023]")));
+    assert!(far.starts_with("test: server_cpus: core 1023 cannot be used here; there are 0"), "{far}");
+    let rootless = plan(&["ok"], SHORT).replace("[[file]]\npath = \"x\"\nbytes = 2\n", "");
+    assert_eq!(
+        refused(rootless),
+        "test: this experiment serves a directory of yours: give it with --root DIR"
+    );
+}
+
+#[test]
+fn all_processes_of_a_server_are_gone_after_its_run_however_they_resist() {
+    let lab = Lab::of(String::new());
+    let mark = lab.out.path().display().to_string();
+    // A shell that ignores SIGTERM, a child that left the group, and the server itself.
+    let script = format!(
+        "trap '' TERM; setsid sh -c 'trap \"\" TERM; while :; do sleep 1; done # {mark}' & {} serve $0",
+        helper().display()
+    );
+    let target = format!("[[target]]\nname = \"x\"\ncommand = [\"sh\", \"-c\", {script:?}, \"{{port}}\"]\n");
+    let lab = Lab { options: Options { plan: plan(&[], SHORT) + &target, ..lab.options }, ..lab };
+    let seen = thread::scope(|scope| {
+        let run = scope.spawn(|| lab.run());
+        soon("the server runs", || processes_with(&mark).len() == 2);
+        run.join().unwrap()
+    });
+    assert_eq!(seen.results.runs[0].failure, None);
+    assert_eq!(processes_with(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn the_cores_of_the_plan_are_those_of_the_server() {
+    let script = "grep Cpus_allowed_list /proc/self/status; exec $0 serve $1";
+    let target = format!(
+        "[[target]]\nname = \"x\"\ncommand = [\"sh\", \"-c\", \"{script}\", \"{{bin_dir}}/lab-test-helper\", \"{{port}}\"]\n"
+    );
+    let lab = Lab::of(plan(&[], &format!("{SHORT}\nserver_cpus = [0]\nload_cpus = [0]")) + &target);
+    let own = || fs::read_to_string("/proc/thread-self/status").unwrap();
+    let cores =
+        |status: String| status.lines().find(|line| line.starts_with("Cpus_allowed_list")).map(String::from);
+    let before = cores(own());
+    lab.run();
+    let log = fs::read_to_string(lab.options.out.join("logs/000-x/log")).unwrap();
+    assert!(log.starts_with("Cpus_allowed_list:\t0\n"), "{log}");
+    assert_eq!(cores(own()), before);
+}
+
+#[test]
+fn an_interrupt_ends_the_run_under_way_and_keeps_the_others() {
+    let lab = Lab::of(plan(&["ok"], "connections = [1, 2, 3, 4, 5, 6, 7, 8]\nduration_s = 1\nrounds = 3"));
+    let start = Instant::now();
+    let cancel = lab.options.cancel.clone();
+    let observer = &mut |progress: &lab::Progress| {
+        if progress.done == 2 {
+            let cancel = cancel.clone();
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(300));
+                cancel.set();
+            });
+        }
+    };
+    let summary = lab::run(&lab.options, observer).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(10));
+    assert_eq!((summary.results.runs.len(), lab.stored().runs.len()), (2, 2));
+    assert_eq!(
+        summary.results.verdict.reasons()[0],
+        "it was interrupted after 2 of 24 runs: some cells were not measured in every round"
+    );
+}
+
+/// Kills what it holds, so that a failed test leaves nothing behind either.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_lab_that_is_killed_loses_one_run_and_leaves_no_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, out) = (directory.path().join("killed.toml"), directory.path().join("out"));
+    let mark = directory.path().display().to_string();
+    let target = format!(
+        "[[target]]\nname = \"x\"\ncommand = [\"sh\", \"-c\", \"{} serve $0; : {mark}\", \"{{port}}\"]\n",
+        helper().display()
+    );
+    fs::write(&file, plan(&[], "connections = [1, 2, 3, 4]\nduration_s = 0.5\nrounds = 3") + &target)
+        .unwrap();
+    let mut command = Command::new(helper());
+    command.arg("lab").args([&file, &out]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut lab = Reaped(command.spawn().unwrap());
+    let is_json = |path: PathBuf| path.extension().is_some_and(|ending| ending == "json");
+    let runs_kept = || {
+        fs::read_dir(out.join("runs"))
+            .map_or(0, |runs| runs.flatten().filter(|run| is_json(run.path())).count())
+    };
+    soon("two runs are kept and a third runs", || runs_kept() == 2 && processes_with(&mark).len() >= 2);
+    lab.0.kill().unwrap();
+    lab.0.wait().unwrap();
+    let kept = runs_kept();
+    let results = stored(&out);
+    // The kill may fall between the two files of a run.
+    assert!(results.runs.len() + 1 >= kept && results.runs.len() >= 2, "{} of {kept}", results.runs.len());
+    assert_eq!(results.planned_runs, 12);
+    assert!(
+        matches!(&results.verdict, Verdict::Suspect(reasons) if reasons[0].starts_with("it was interrupted after "))
+    );
+    assert!(!results.cells.is_empty());
+    soon("the server is gone", || processes_with(&mark).is_empty());
+}
