@@ -60,6 +60,21 @@ pub fn descriptor_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
+/// Most descriptors that [`raise_descriptor_limit`] asks for where the hard limit is higher still.
+const ENOUGH_DESCRIPTORS: u64 = 1 << 20;
+
+/// Raises the soft limit of descriptors to the hard one. The soft limit is low by default for the sake of programs
+/// that use select(2), which is none of ours.
+pub fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(ENOUGH_DESCRIPTORS).min(ENOUGH_DESCRIPTORS);
+    if limit.current.is_some_and(|current| current < wanted) {
+        // Where it is refused the program runs with what it has, and says how much that is.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,16 +7,26 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NoCommand;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
-    let args = cli::Args::parse();
+    let args = match cli::Args::try_parse() {
+        Ok(args) => args,
+        // Help and the version are printed as they are.
+        Err(asked) if !asked.use_stderr() || asked.kind() == NoCommand => asked.exit(),
+        Err(error) => {
+            eprintln!("plimsoll: {}", cli::one_line(&error.to_string()));
+            return ExitCode::from(2);
+        }
+    };
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_from_env("PLIMSOLL_LOG").unwrap_or_else(|_| EnvFilter::new("warn")))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
+    engine::host::raise_descriptor_limit();
     match cli::run(args) {
         Ok(code) => code,
         Err(error) => {

@@ -57,11 +57,48 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
+/// What is wrong with a command line, in one line: the message, and the hint if there is one.
+pub(crate) fn one_line(message: &str) -> String {
+    let said = message.split("\nUsage:").next().unwrap_or_default();
+    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("For more"));
+    let parts: Vec<&str> =
+        lines.map(|line| line.trim_start_matches("error: ").trim_start_matches("tip: ")).collect();
+    parts.join("; ").replace(":;", ":")
+}
+
 /// Runs the command that was asked for.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Serve(args) => serve::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_command_line_is_explained_in_one_line() {
+        let explain = |args: &[&str]| {
+            one_line(&Args::try_parse_from([&["plimsoll"], args].concat()).unwrap_err().to_string())
+        };
+        assert_eq!(
+            explain(&["serve", "--reactor", "2"]),
+            "unexpected argument '--reactor' found; a similar argument exists: '--reactors'"
+        );
+        assert_eq!(explain(&["bench"]), "the following required arguments were not provided: <URL>");
+        let model = explain(&["serve", "--model", "multireactor"]);
+        assert!(
+            model.starts_with(
+                "invalid value 'multireactor' for '--model <MODEL>'; [possible values: reactor,"
+            )
+        );
+        assert!(model.contains("; a similar value exists: ") && !model.contains('\n'), "{model}");
+        assert!(
+            explain(&["serve", "--idle-timeout", "soon"])
+                .starts_with("invalid value 'soon' for '--idle-timeout <TIME>'")
+        );
     }
 }

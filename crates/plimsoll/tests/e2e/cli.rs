@@ -64,6 +64,7 @@ fn flags_that_are_almost_right_are_helped() {
     ] {
         let (code, said) = failure(args);
         assert!(code == 2 && said.contains(hint), "{args:?}: {code}: {said}");
+        assert!(said.starts_with("plimsoll: ") && said.lines().count() == 1, "{args:?}: {said}");
     }
 }
 

@@ -3,16 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::common::{MODELS, Server, has, large, output_of, site};
-
-fn on_every_model(test: impl Fn(&Server)) {
-    let site = site();
-    for flags in MODELS {
-        let server = Server::start(site.path(), flags);
-        test(&server);
-        server.stop();
-    }
-}
+use crate::common::{has, large, on_every_model, output_of};
 
 #[test]
 fn curl_fetches_what_is_on_disk() {

@@ -215,6 +215,16 @@ pub(crate) fn large() -> Vec<u8> {
     (0..20 << 20).map(|_| next()).collect()
 }
 
+/// Runs a test on every model.
+pub(crate) fn on_every_model(test: impl Fn(&Server)) {
+    let site = site();
+    for flags in MODELS {
+        let server = Server::start(site.path(), flags);
+        test(&server);
+        server.stop();
+    }
+}
+
 /// Whether a client is installed. Where it is not the test is skipped and says so, or fails if the clients are
 /// required, as they are under `make test`.
 pub(crate) fn has(client: &str, package: &str) -> bool {

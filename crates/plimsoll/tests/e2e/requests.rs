@@ -3,17 +3,7 @@
 use std::fs;
 use std::net::Shutdown;
 
-use crate::common::{MODELS, Server, large, site};
-
-/// Runs a test on every model.
-fn on_every_model(test: impl Fn(&Server)) {
-    let site = site();
-    for flags in MODELS {
-        let server = Server::start(site.path(), flags);
-        test(&server);
-        server.stop();
-    }
-}
+use crate::common::{MODELS, Server, large, on_every_model};
 
 #[test]
 fn pages_have_the_right_fields() {
