@@ -15,7 +15,7 @@ use crate::inbox::Inbox;
 use crate::op::Error;
 use crate::service::{Connections, Service};
 use crate::stop::{Stop, either};
-use crate::stream::{Io, Listener, Stream};
+use crate::stream::{Io, Listener, Stream, yield_now};
 use crate::timer::Deadline;
 
 /// Sockets a driver needs beside the connections: the listener, and sleeps of the main task.
@@ -23,6 +23,13 @@ const BESIDE: usize = 4;
 
 /// How long accepting pauses when descriptors or memory have run out, unless a connection ends sooner.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long accepting goes on after a stop, for connections whose handshake was under way; and then, how long
+/// those have to send their first request before idle connections are closed.
+const LAST_CALL: Duration = Duration::from_millis(20);
+
+/// Connections accepted after a stop before the clock is looked at again.
+const TURN: usize = 64;
 
 /// A connection on its way from the acceptor to its reactor.
 pub(crate) type Accepted = (OwnedFd, SocketAddr);
@@ -73,6 +80,8 @@ impl<S: Service> Reactor<S> {
         let local = self.service.on_reactor(self.index, &io);
         let unpark = io.driver().unpark();
         let executor = Executor::new(self.capacity, unpark);
+        // What the connections watch. It is set later than the reactor's own, when accepting is over.
+        let closing = Stop::default();
         let admit = |(fd, peer): Accepted| {
             if executor.is_full() {
                 Counters::count(&self.counters.refused);
@@ -84,7 +93,7 @@ impl<S: Service> Reactor<S> {
                 return;
             };
             Counters::count(&self.counters.accepted);
-            let connection = local.serve(stream, peer, self.stop.clone());
+            let connection = local.serve(stream, peer, closing.clone());
             let counters = self.counters.clone();
             let task = async move {
                 connection.await;
@@ -110,7 +119,9 @@ impl<S: Service> Reactor<S> {
                     accept(&io, listener, &self.stop, async |accepted| admit(accepted), pause).await;
                 }
             }
+            io.sleep(io.deadline(LAST_CALL)).await;
             // Idle connections see the stop when they are polled, and end; busy ones finish first.
+            closing.set();
             executor.wake_all();
             either(executor.at_most(0), io.sleep(io.deadline(self.drain))).await;
             if executor.live() > 0 {
@@ -129,7 +140,8 @@ impl<S: Service> Reactor<S> {
     }
 }
 
-/// Accepts until stopped, and then what had already come in by then.
+/// Accepts until stopped, and then what had already come in by then: closing a listening socket resets the
+/// connections that wait in its backlog.
 pub(crate) async fn accept<D: Driver>(
     io: &Io<D>,
     listener: Listener<D>,
@@ -154,8 +166,21 @@ pub(crate) async fn accept<D: Driver>(
             }
         }
     }
-    while let Ok(accepted) = listener.accept(Deadline::at(io.now())).await {
-        admit(accepted).await;
+    // A deadline in the future makes the driver look at the socket anew: what it remembers may be older than
+    // the last connection.
+    let last_call = io.deadline(LAST_CALL);
+    for turn in 1.. {
+        match listener.accept(last_call).await {
+            Ok(accepted) => admit(accepted).await,
+            Err(error) if error.is_departure() => {}
+            Err(_) => return,
+        }
+        if turn % TURN == 0 {
+            yield_now().await;
+            if last_call.has_passed(io.now()) {
+                return;
+            }
+        }
     }
 }
 
@@ -207,4 +232,36 @@ pub(crate) fn run_acceptor<D: Driver>(
         Ok::<(), Error>(())
     })??;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::net::TcpStream;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::driver::epoll::Epoll;
+    use crate::listen::{listen, local_address};
+
+    #[test]
+    fn a_connection_that_came_just_before_the_stop_is_accepted() {
+        let fd = listen(([127, 0, 0, 1], 0).into(), 1, 16).unwrap().remove(0);
+        let address = local_address(&fd).unwrap();
+        let io = Io::new(Epoll::open(Limits { sockets: BESIDE }).unwrap());
+        let listener = Listener::new(&io, fd).unwrap();
+        let (stop, accepted) = (Stop::default(), Cell::new(0));
+        let count = async |_| accepted.set(accepted.get() + 1);
+        let mut accepting = pin!(accept(&io, listener, &stop, count, async || ()));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(accepting.as_mut().poll(&mut context).is_pending());
+        // The driver has just seen an empty backlog, and does not look again between these and the stop.
+        let _clients = [TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap()];
+        stop.set();
+        while accepting.as_mut().poll(&mut context) == Poll::Pending {
+            io.park(io.deadline(Duration::from_secs(10))).unwrap();
+        }
+        assert_eq!(accepted.get(), 2);
+    }
 }

@@ -171,9 +171,12 @@ impl Driver for Epoll {
     }
 
     fn cancel(&mut self, ticket: &Ticket) {
-        let wait = self.wait(ticket.0);
-        wait.canceled = true;
-        wait.wake();
+        let Lane { socket, side } = ticket.0;
+        let entry = &mut self.entries[socket as usize];
+        // One last attempt: what is remembered of the socket may be older than the last bytes it received.
+        entry.ready[side as usize] |= side == Side::Read && entry.fd.is_some();
+        entry.waits[side as usize].canceled = true;
+        entry.waits[side as usize].wake();
     }
 
     fn abandon(&mut self, ticket: Ticket) {
