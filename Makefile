@@ -1,9 +1,9 @@
 # The commands people type. Each sets up what it needs and says so.
 
-.PHONY: help demo test bench lint fmt build readme
+.PHONY: help demo test bench lint fmt build readme model-check
 
 help: ## Show this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: ## Serve a real site, check every byte of it, measure it, and write a report
 	@scripts/demo.sh
@@ -20,6 +20,9 @@ lint: ## Formatting, lints and the rules of the repository
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo test --locked -p plimsoll --test rules
+
+model-check: ## The queues and the inbox under a model checker that orders their threads
+	@scripts/model-check.sh
 
 fmt: ## Format the code
 	cargo fmt --all

@@ -13,4 +13,5 @@ step cargo clippy --workspace --all-targets --locked -- -D warnings
 step cargo build --workspace --locked
 # A client that is missing fails its test here, where a developer's `cargo test` skips it and says so.
 PLIMSOLL_REQUIRE_CLIENTS=1 step cargo test --workspace --locked
+step scripts/model-check.sh
 RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps --locked

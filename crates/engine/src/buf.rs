@@ -17,6 +17,17 @@ impl Buf {
         Buf { block: vec![0; BUF_BYTES].into_boxed_slice(), start: 0, end: 0 }
     }
 
+    /// A buffer of a block whose first `length` bytes are content.
+    pub(crate) fn of_block(block: Box<[u8]>, length: usize) -> Self {
+        let end = length.min(block.len()) as u32;
+        Buf { block, start: 0, end }
+    }
+
+    /// The block alone; the content is dropped.
+    pub(crate) fn into_block(self) -> Box<[u8]> {
+        self.block
+    }
+
     /// The content.
     pub fn bytes(&self) -> &[u8] {
         &self.block[self.start as usize..self.end as usize]

@@ -7,8 +7,10 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
 
 use crate::driver::Driver;
+use crate::meter::Meter;
 use crate::stream::Io;
 use crate::timer::Deadline;
 use crate::unpark::Unpark;
@@ -132,15 +134,16 @@ impl<F: Future<Output = ()>> Executor<F> {
         self.tell_main.set(false);
     }
 
-    /// Runs `main` and the tasks until `main` ends; tasks that are left are dropped with the executor.
+    /// Runs `main` and the tasks, and tells `meter` how busy it is, until `main` ends; tasks that are left are dropped with the executor.
     ///
     /// # Errors
     /// The driver can no longer wait for events.
-    pub fn run<D: Driver, M: Future>(&self, io: &Io<D>, main: M) -> io::Result<M::Output> {
+    pub fn run<D: Driver, M: Future>(&self, io: &Io<D>, meter: &Meter, main: M) -> io::Result<M::Output> {
         let mut main = pin!(main);
         let mut batch = Vec::with_capacity(self.slots.len() + 1);
         self.main.waker.wake_by_ref();
         loop {
+            meter.begin(io.now());
             self.ready.unpark.looked();
             std::mem::swap(&mut batch, &mut self.ready.queue());
             for index in batch.drain(..) {
@@ -152,6 +155,7 @@ impl<F: Future<Output = ()>> Executor<F> {
                 };
                 self.poll(index, slot);
             }
+            meter.end(Instant::now());
             // Whatever was woken since the queue was taken has notified the driver, which then only looks
             // and does not sleep.
             io.park(Deadline::NEVER)?;

@@ -55,6 +55,16 @@ fn quota(cpu_max: &str) -> Option<f64> {
     (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
+/// Keeps the calling thread, and those it starts from then on, on these processors.
+///
+/// # Errors
+/// None of them exists, or the process may use none of them (sched_setaffinity(2), `EINVAL`).
+pub fn pin(cpus: &[usize]) -> std::io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    cpus.iter().filter(|cpu| **cpu < rustix::thread::CpuSet::MAX_CPU).for_each(|cpu| set.set(*cpu));
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
 /// How many descriptors this process may have open (its soft limit); `None` for no limit.
 pub fn descriptor_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current

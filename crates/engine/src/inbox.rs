@@ -1,8 +1,9 @@
 //! Mail for one thread: any thread may post, the owner takes everything at once, and only a sleeper is woken.
 
 use std::future::poll_fn;
-use std::sync::{Mutex, PoisonError};
 use std::task::{Poll, Waker};
+
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// A thread's mailbox.
 #[derive(Debug)]
@@ -25,8 +26,8 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    fn state(&self) -> std::sync::MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        lock(&self.state)
     }
 
     /// Posts one piece of mail, or gives it back if the owner has closed the box.
@@ -79,5 +80,42 @@ impl<T> Inbox<T> {
             Poll::Ready(())
         })
         .await
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod models {
+    use std::sync::Arc;
+
+    use shuttle::{future::block_on, thread};
+
+    use super::*;
+
+    #[test]
+    fn mail_is_never_slept_through() {
+        let model = || {
+            let inbox = Arc::new(Inbox::default());
+            let posters: Vec<_> = (0..2)
+                .map(|poster| {
+                    let inbox = inbox.clone();
+                    thread::spawn(move || (0..2).for_each(|n| inbox.post(poster * 2 + n).unwrap()))
+                })
+                .collect();
+            let mut mail = Vec::new();
+            // A wake-up that is lost leaves this waiting, which the checker reports as a deadlock.
+            while mail.len() < 4 {
+                block_on(inbox.take(&mut mail));
+            }
+            posters.into_iter().for_each(|poster| poster.join().unwrap());
+            let closer = inbox.clone();
+            let closing = thread::spawn(move || closer.close());
+            block_on(inbox.wait_closed(&mut mail));
+            closing.join().unwrap();
+            assert!(inbox.post(9).is_err());
+            mail.sort_unstable();
+            assert_eq!(mail, [0, 1, 2, 3]);
+        };
+        shuttle::check_random(model, 3000);
+        shuttle::check_pct(model, 3000, 3);
     }
 }

@@ -9,9 +9,12 @@ use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags};
 
+use crate::balance::Balancer;
 use crate::driver::{Driver, Limits};
 use crate::executor::Executor;
+use crate::host;
 use crate::inbox::Inbox;
+use crate::meter::Meter;
 use crate::op::Error;
 use crate::service::{Connections, Service};
 use crate::stop::{Stop, either};
@@ -19,14 +22,14 @@ use crate::stream::{Io, Listener, Stream, yield_now};
 use crate::timer::Deadline;
 
 /// Sockets a driver needs beside the connections: the listener, and sleeps of the main task.
-const BESIDE: usize = 4;
+pub(crate) const BESIDE: usize = 4;
 
 /// How long accepting pauses when descriptors or memory have run out, unless a connection ends sooner.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long accepting goes on after a stop, for connections whose handshake was under way; and then, how long
 /// those have to send their first request before idle connections are closed.
-const LAST_CALL: Duration = Duration::from_millis(20);
+pub(crate) const LAST_CALL: Duration = Duration::from_millis(20);
 
 /// Connections accepted after a stop before the clock is looked at again.
 const TURN: usize = 64;
@@ -45,6 +48,8 @@ pub struct Counters {
     pub refused: AtomicU64,
     /// Times that accepting paused for want of descriptors or memory.
     pub paused: AtomicU64,
+    /// How busy its loop is.
+    pub meter: Meter,
 }
 
 impl Counters {
@@ -56,10 +61,17 @@ impl Counters {
 
 /// Where a reactor's connections come from.
 pub(crate) enum Source {
-    /// Its own listening socket.
-    Listener(OwnedFd),
+    /// A listening socket, its own or one that all reactors share.
+    Listener(OwnedFd, Sharing),
     /// The acceptor.
     Inbox(Arc<Inbox<Accepted>>),
+}
+
+/// Whose a listening socket is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    Own,
+    Shared,
 }
 
 /// All that one reactor needs.
@@ -71,11 +83,16 @@ pub(crate) struct Reactor<S> {
     pub(crate) counters: Arc<Counters>,
     pub(crate) stop: Stop,
     pub(crate) drain: Duration,
+    /// The only processor it runs on, if it is to stay on one.
+    pub(crate) cpu: Option<usize>,
 }
 
 impl<S: Service> Reactor<S> {
     /// Runs on the calling thread until stopped and drained; calls `up` when it serves.
     pub(crate) fn run<D: Driver>(self, up: &dyn Fn()) -> io::Result<()> {
+        if let Some(cpu) = self.cpu {
+            host::pin(&[cpu])?;
+        }
         let io = Io::new(D::open(Limits { sockets: self.capacity + BESIDE })?);
         let local = self.service.on_reactor(self.index, &io);
         let unpark = io.driver().unpark();
@@ -102,41 +119,50 @@ impl<S: Service> Reactor<S> {
             // There is room: it was looked at above, and only this thread fills it.
             let _ = executor.spawn(task);
         };
-        let ended = executor.run(&io, async {
+        let ended = executor.run(&io, &self.counters.meter, async {
             self.stop.watch().await;
             match self.source {
                 Source::Inbox(inbox) => {
                     up();
                     take_in(&inbox, &self.stop, &admit).await;
                 }
-                Source::Listener(fd) => {
+                Source::Listener(fd, sharing) => {
                     let pause = async || {
                         Counters::count(&self.counters.paused);
                         either(executor.one_less(), io.sleep(io.deadline(PAUSE))).await;
                     };
-                    let listener = Listener::new(&io, fd)?;
+                    let listener = match sharing {
+                        Sharing::Own => Listener::new(&io, fd)?,
+                        Sharing::Shared => Listener::shared(&io, fd)?,
+                    };
                     up();
                     accept(&io, listener, &self.stop, async |accepted| admit(accepted), pause).await;
                 }
             }
             io.sleep(io.deadline(LAST_CALL)).await;
-            // Idle connections see the stop when they are polled, and end; busy ones finish first.
-            closing.set();
-            executor.wake_all();
-            either(executor.at_most(0), io.sleep(io.deadline(self.drain))).await;
-            if executor.live() > 0 {
-                tracing::warn!(
-                    reactor = self.index,
-                    connections = executor.live(),
-                    "cut off: still busy at the end of the drain limit"
-                );
-            }
+            finish(&io, &executor, &closing, self.drain).await;
             Ok::<(), Error>(())
         });
         // Whatever is still under way is given up with its tasks; then the driver waits for the kernel.
         drop((executor, local));
         ended??;
         io.close()
+    }
+}
+
+/// Lets the connections end: idle ones at once, busy ones when they have finished, within the drain limit.
+async fn finish<D: Driver, F: Future<Output = ()>>(
+    io: &Io<D>,
+    executor: &Executor<F>,
+    closing: &Stop,
+    limit: Duration,
+) {
+    // They see it when they are polled.
+    closing.set();
+    executor.wake_all();
+    either(executor.at_most(0), io.sleep(io.deadline(limit))).await;
+    if executor.live() > 0 {
+        tracing::warn!(connections = executor.live(), "cut off: still busy at the end of the drain limit");
     }
 }
 
@@ -195,7 +221,7 @@ async fn take_in(inbox: &Inbox<Accepted>, stop: &Stop, admit: &impl Fn(Accepted)
 }
 
 /// Tells a client that there is no room, as far as that goes without waiting for it.
-fn refuse(fd: &OwnedFd, answer: &[u8]) {
+pub(crate) fn refuse(fd: &OwnedFd, answer: &[u8]) {
     // Reading first: closing a socket with unread bytes resets it, and the answer could be lost.
     let _ = rustix::net::recv(fd, &mut [0u8; 4096], RecvFlags::DONTWAIT);
     let _ = rustix::net::send(fd, answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
@@ -206,16 +232,16 @@ fn refuse(fd: &OwnedFd, answer: &[u8]) {
 pub(crate) fn run_acceptor<D: Driver>(
     fd: OwnedFd,
     inboxes: &[Arc<Inbox<Accepted>>],
+    balancer: Balancer,
     counters: &Counters,
     stop: &Stop,
     up: &dyn Fn(),
 ) -> io::Result<()> {
     let io = Io::new(D::open(Limits { sockets: BESIDE })?);
     let executor: Executor<std::future::Ready<()>> = Executor::new(0, io.driver().unpark());
-    let next = std::cell::Cell::new(0);
+    let balancer = std::cell::RefCell::new(balancer);
     let hand_over = async |accepted| {
-        let index = next.get();
-        next.set((index + 1) % inboxes.len());
+        let index = balancer.borrow_mut().choose(io.now());
         // A closed box means that the reactor has ended, as it does when its driver failed: the connection is
         // dropped, and the process is about to end with that error.
         let _ = inboxes[index].post(accepted);
@@ -224,7 +250,7 @@ pub(crate) fn run_acceptor<D: Driver>(
         Counters::count(&counters.paused);
         io.sleep(io.deadline(PAUSE)).await;
     };
-    executor.run(&io, async {
+    executor.run(&io, &counters.meter, async {
         stop.watch().await;
         let listener = Listener::new(&io, fd)?;
         up();

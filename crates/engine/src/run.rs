@@ -6,18 +6,22 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::balance::Balancer;
+use crate::driver::Driver;
 use crate::driver::epoll::Epoll;
+use crate::driver::uring::Uring;
 use crate::inbox::Inbox;
 use crate::listen::{listen, local_address};
-use crate::reactor::{Counters, Reactor, Source, run_acceptor};
+use crate::reactor::{Accepted, Counters, Reactor, Sharing, Source, run_acceptor};
 use crate::service::Service;
 use crate::stop::Stop;
-use crate::topology::{Spread, Topology};
+use crate::threads::Threads;
+use crate::topology::{Kind, Spread, Topology};
 
 /// Where and how to serve.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// The threads.
     pub topology: Topology,
@@ -27,6 +31,8 @@ pub struct Settings {
     pub backlog: u32,
     /// How long requests under way may take to finish after a stop.
     pub drain: Duration,
+    /// Processors for the reactors, one for each in turn; without any the kernel chooses.
+    pub cpus: Vec<usize>,
 }
 
 /// A server that runs in threads of its own.
@@ -49,55 +55,109 @@ enum Report {
 /// Starts a server, and returns when all of its threads serve.
 ///
 /// # Errors
-/// The address cannot be listened on, a thread cannot be started, or it cannot get what it needs.
+/// The topology contradicts itself, the address cannot be listened on, a thread cannot be started, or it cannot get
+/// what it needs.
 pub fn start<S: Service>(settings: &Settings, service: Arc<S>) -> io::Result<Running> {
-    let Topology { reactors, spread, connections, .. } = settings.topology;
-    let own_listeners = if spread == Spread::ReusePort { reactors } else { 1 };
-    let listeners = listen(settings.address, own_listeners, settings.backlog)?;
-    let address = local_address(&listeners[0])?;
+    settings.topology.check().map_err(io::Error::other)?;
+    let listeners = match settings.topology.spread {
+        Spread::ReusePort => settings.topology.reactors,
+        Spread::Acceptor | Spread::Shared => 1,
+    };
+    let listeners = listen(settings.address, listeners, settings.backlog)?;
     let (report, reports) = mpsc::channel();
-    let mut running =
-        Running { address, stop: Stop::default(), threads: Vec::new(), reports, counters: Vec::new() };
-    let (sources, acceptor) = sources(spread, reactors, listeners);
-    for (index, source) in sources.into_iter().enumerate() {
-        let counters = Arc::new(Counters::default());
-        running.counters.push(counters.clone());
-        let reactor = Reactor {
-            index,
-            capacity: connections,
-            source,
-            service: service.clone(),
-            counters,
-            stop: running.stop.clone(),
-            drain: settings.drain,
-        };
-        running.spawn(format!("reactor-{index}"), &report, move |up| reactor.run::<Epoll>(up))?;
-    }
-    if let Some((listener, inboxes)) = acceptor {
-        let counters = Arc::new(Counters::default());
-        running.counters.push(counters.clone());
-        let stop = running.stop.clone();
-        running.spawn("acceptor".into(), &report, move |up| {
-            let result = run_acceptor::<Epoll>(listener, &inboxes, &counters, &stop, up);
-            // However it ended: the reactors wait for this before they let their last connections finish.
-            inboxes.iter().for_each(|inbox| inbox.close());
-            result
-        })?;
+    let mut running = Running {
+        address: local_address(&listeners[0])?,
+        stop: Stop::default(),
+        threads: Vec::new(),
+        reports,
+        counters: (0..settings.topology.owners()).map(|_| Arc::default()).collect(),
+    };
+    match settings.topology.driver {
+        Kind::Blocking => running.start_threads(settings, service, listeners, &report)?,
+        Kind::Epoll => running.start_reactors::<Epoll, S>(settings, &service, listeners, &report)?,
+        Kind::Uring => running.start_reactors::<Uring, S>(settings, &service, listeners, &report)?,
     }
     running.wait_until_up()?;
     Ok(running)
 }
 
-type Acceptor = (OwnedFd, Vec<Arc<Inbox<(OwnedFd, SocketAddr)>>>);
+type Acceptor = (OwnedFd, Vec<Arc<Inbox<Accepted>>>);
 
-fn sources(spread: Spread, reactors: usize, mut listeners: Vec<OwnedFd>) -> (Vec<Source>, Option<Acceptor>) {
-    match spread {
-        Spread::ReusePort => (listeners.into_iter().map(Source::Listener).collect(), None),
+/// Where each reactor's connections come from, and what the acceptor needs if there is one.
+fn sources(topology: &Topology, mut listeners: Vec<OwnedFd>) -> io::Result<(Vec<Source>, Option<Acceptor>)> {
+    let reactors = topology.reactors;
+    Ok(match topology.spread {
+        Spread::ReusePort => {
+            (listeners.into_iter().map(|fd| Source::Listener(fd, Sharing::Own)).collect(), None)
+        }
+        Spread::Shared => {
+            let share = |_| Ok(Source::Listener(listeners[0].try_clone()?, Sharing::Shared));
+            ((0..reactors).map(share).collect::<io::Result<_>>()?, None)
+        }
         Spread::Acceptor => {
             let inboxes: Vec<_> = (0..reactors).map(|_| Arc::new(Inbox::default())).collect();
             let sources = inboxes.iter().cloned().map(Source::Inbox).collect();
             (sources, listeners.pop().map(|listener| (listener, inboxes)))
         }
+    })
+}
+
+impl Running {
+    /// Starts the threads that own many connections each.
+    fn start_reactors<D: Driver, S: Service>(
+        &mut self,
+        settings: &Settings,
+        service: &Arc<S>,
+        listeners: Vec<OwnedFd>,
+        report: &mpsc::Sender<Report>,
+    ) -> io::Result<()> {
+        let (sources, acceptor) = sources(&settings.topology, listeners)?;
+        let each = self.counters.clone();
+        for (index, (source, counters)) in sources.into_iter().zip(&each).enumerate() {
+            let reactor = Reactor {
+                index,
+                capacity: settings.topology.connections,
+                source,
+                service: service.clone(),
+                counters: counters.clone(),
+                stop: self.stop.clone(),
+                drain: settings.drain,
+                cpu: settings.cpus.get(index % settings.cpus.len().max(1)).copied(),
+            };
+            self.spawn(format!("reactor-{index}"), report, move |up| reactor.run::<D>(up))?;
+        }
+        let Some((listener, inboxes)) = acceptor else { return Ok(()) };
+        let counters = Arc::new(Counters::default());
+        self.counters.push(counters.clone());
+        let balancer = Balancer::new(settings.topology.balance, &each, Instant::now());
+        let stop = self.stop.clone();
+        self.spawn("acceptor".into(), report, move |up| {
+            let result = run_acceptor::<D>(listener, &inboxes, balancer, &counters, &stop, up);
+            // However it ended: the reactors wait for this before they let their last connections finish.
+            inboxes.iter().for_each(|inbox| inbox.close());
+            result
+        })
+    }
+
+    /// Starts the acceptor of threads that own one connection each; it starts them.
+    fn start_threads<S: Service>(
+        &mut self,
+        settings: &Settings,
+        service: Arc<S>,
+        mut listeners: Vec<OwnedFd>,
+        report: &mpsc::Sender<Report>,
+    ) -> io::Result<()> {
+        self.counters.push(Arc::default());
+        let listener = listeners.pop().ok_or(io::ErrorKind::NotFound)?;
+        let threads = Threads {
+            topology: settings.topology,
+            listener,
+            service,
+            counters: self.counters.clone(),
+            stop: self.stop.clone(),
+            drain: settings.drain,
+        };
+        self.spawn("acceptor".into(), report, move |up| threads.run(up))
     }
 }
 
@@ -155,7 +215,7 @@ impl Running {
         self.stop.clone()
     }
 
-    /// The counters of every reactor, and last those of the acceptor where there is one.
+    /// The counters of every thread that owns connections, and last those of the acceptor where there is one.
     pub fn counters(&self) -> &[Arc<Counters>] {
         &self.counters
     }

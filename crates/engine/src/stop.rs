@@ -3,20 +3,39 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
 
 /// A switch that goes from off to on once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Stop(Arc<State>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     set: AtomicBool,
     watchers: Mutex<Vec<Waker>>,
+    /// Another reason to say that it is on, for as long as it holds.
+    hint: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Stop").field(&self.is_set()).finish()
+    }
 }
 
 impl Stop {
+    /// Lets the switch seem on while `hint` holds too: those who look at it finish what they are at and end, as they
+    /// do after a stop. Once only.
+    pub(crate) fn follow(&self, hint: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.0.hint.set(Box::new(hint));
+    }
+
+    /// Wakes this waker when the switch turns on.
+    pub(crate) fn tell(&self, waker: Waker) {
+        self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
+    }
+
     /// Turns the switch on and wakes all who watch it.
     pub fn set(&self) {
         self.0.set.store(true, Ordering::SeqCst);
@@ -27,13 +46,13 @@ impl Stop {
 
     /// Whether the switch is on.
     pub fn is_set(&self) -> bool {
-        self.0.set.load(Ordering::Relaxed)
+        self.0.set.load(Ordering::Relaxed) || self.0.hint.get().is_some_and(|hint| hint())
     }
 
     /// Wakes the calling task when the switch turns on. Once per task is enough.
     pub async fn watch(&self) {
         poll_fn(|context| {
-            self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(context.waker().clone());
+            self.tell(context.waker().clone());
             Poll::Ready(())
         })
         .await

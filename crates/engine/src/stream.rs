@@ -235,6 +235,15 @@ impl<D: Driver> Listener<D> {
         Ok(Listener { io: io.clone(), socket })
     }
 
+    /// The same, for a socket that other drivers watch too: the kernel then wakes one of them for a connection.
+    ///
+    /// # Errors
+    /// The driver's table of sockets is full.
+    pub fn shared(io: &Io<D>, fd: OwnedFd) -> Result<Self, Error> {
+        let socket = io.driver().attach_shared(fd)?;
+        Ok(Listener { io: io.clone(), socket })
+    }
+
     /// The next connection, and where it comes from.
     pub async fn accept(&self, until: Deadline) -> Result<(OwnedFd, SocketAddr), Error> {
         match self.io.operation(Op::Accept(self.socket), until).await {

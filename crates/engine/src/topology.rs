@@ -1,66 +1,53 @@
 //! Which threads there are and what each is for: plain values, and the named models as rows of a table.
 
-use std::fmt;
+mod contradiction;
+mod model;
 
-/// The threads of a server.
+pub use contradiction::Contradiction;
+pub use model::Model;
+
+/// The threads of a server, as one value for each axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// Threads that own connections.
+    /// How the threads that own connections wait for the kernel.
+    pub driver: Kind,
+    /// Reactors: threads that own many connections each. 0 with the blocking driver, whose workers own one each.
     pub reactors: usize,
-    /// How connections come to the reactors.
+    /// How connections come to the threads that own them.
     pub spread: Spread,
     /// Which reactor the acceptor gives the next connection to; without an acceptor it says nothing.
     pub balance: Balance,
-    /// Threads that handle requests, in each pool; with 0 they are handled by the reactors.
+    /// Threads that handle requests, in each pool; with 0 they are handled by the reactors. With the blocking driver,
+    /// the threads that own connections.
     pub workers: usize,
     /// Who owns the workers.
     pub pool: Pool,
-    /// Requests that may wait for a worker, in each pool; the next one is answered with 503.
+    /// What holds the work that waits for a worker.
+    pub queue: Queue,
+    /// Which of it goes first.
+    pub order: Order,
+    /// Requests (with the blocking driver: connections) that may wait for a worker, in each pool; the next one is
+    /// answered with 503.
     pub queue_capacity: usize,
-    /// Connections each reactor can hold; memory for them is reserved at the start.
+    /// Connections each reactor can hold (with the blocking driver: all threads together); memory for them is
+    /// reserved at the start.
     pub connections: usize,
 }
 
-/// How connections come to the reactors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spread {
-    /// One more thread accepts, and hands each connection to a reactor.
-    Acceptor,
-    /// Each reactor accepts from a listening socket of its own, and the kernel spreads (`SO_REUSEPORT`).
-    ReusePort,
-}
+impl Topology {
+    /// Threads that own connections.
+    pub fn owners(&self) -> usize {
+        if self.driver == Kind::Blocking { self.workers } else { self.reactors }
+    }
 
-/// Which reactor the acceptor gives the next connection to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// One after the other.
-    RoundRobin,
-}
-
-/// Who owns the workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pool {
-    /// All reactors give to one pool.
-    Shared,
-    /// Each reactor has a pool of its own.
-    PerReactor,
-}
-
-/// A named row of the table of models.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Model {
-    /// One reactor that accepts and answers everything.
-    Reactor,
-    /// One reactor, with workers.
-    ReactorPool,
-    /// An acceptor and a reactor per core.
-    MultiReactor,
-    /// An acceptor and a reactor per core, each with workers of its own.
-    MultiReactorPool,
-    /// A reactor per core, each with its own listening socket.
-    ReusePort,
-    /// A reactor per core, each with its own listening socket, and workers that all share.
-    ReusePortPool,
+    /// Pools of workers that handle requests for reactors.
+    pub fn pools(&self) -> usize {
+        match (self.driver, self.workers, self.pool) {
+            (Kind::Blocking, ..) | (_, 0, _) => 0,
+            (_, _, Pool::Shared) => 1,
+            (_, _, Pool::PerReactor) => self.reactors,
+        }
+    }
 }
 
 /// Requests that may wait for a worker, in each pool, by default.
@@ -72,72 +59,127 @@ pub const MOST_WORKERS: usize = 4096;
 /// Most reactors a topology may have.
 pub const MOST_REACTORS: usize = 1024;
 
-impl Model {
-    /// Every model, in the order of the table.
-    pub const ALL: [Model; 6] = [
-        Model::Reactor,
-        Model::ReactorPool,
-        Model::MultiReactor,
-        Model::MultiReactorPool,
-        Model::ReusePort,
-        Model::ReusePortPool,
-    ];
+/// A setting whose values have names.
+pub trait Axis: Copy + PartialEq + std::fmt::Display + Send + Sync + 'static {
+    /// Every value.
+    const VALUES: &'static [Self];
 
     /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Model::Reactor => "reactor",
-            Model::ReactorPool => "reactor-pool",
-            Model::MultiReactor => "multi-reactor",
-            Model::MultiReactorPool => "multi-reactor-pool",
-            Model::ReusePort => "reuseport",
-            Model::ReusePortPool => "reuseport-pool",
+    fn name(self) -> &'static str;
+
+    /// What it is, in a sentence.
+    fn about(self) -> &'static str;
+}
+
+/// An axis: the enum, and the name and the sentence of each value.
+macro_rules! axis {
+    ($(#[$doc:meta])* $axis:ident { $(#[doc = $about:literal] $value:ident = $name:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $axis {
+            $(#[doc = $about] $value,)*
         }
-    }
 
-    /// The model's row: its topology on a host with `cores` usable cores.
-    pub fn row(self, cores: usize, connections: usize) -> Topology {
-        let (reactors, spread, workers, pool) = match self {
-            Model::Reactor => (1, Spread::ReusePort, 0, Pool::Shared),
-            Model::ReactorPool => (1, Spread::ReusePort, cores, Pool::Shared),
-            Model::MultiReactor => (cores, Spread::Acceptor, 0, Pool::Shared),
-            Model::MultiReactorPool => (cores, Spread::Acceptor, cores, Pool::PerReactor),
-            Model::ReusePort => (cores, Spread::ReusePort, 0, Pool::Shared),
-            Model::ReusePortPool => (cores, Spread::ReusePort, cores, Pool::Shared),
-        };
-        let (balance, queue_capacity) = (Balance::RoundRobin, QUEUE_CAPACITY);
-        Topology { reactors, spread, balance, workers, pool, queue_capacity, connections }
+        impl $axis {
+            /// Every value.
+            pub const ALL: &'static [$axis] = &[$($axis::$value,)*];
+        }
+
+        impl $crate::topology::Axis for $axis {
+            const VALUES: &'static [$axis] = $axis::ALL;
+
+            fn name(self) -> &'static str {
+                match self {
+                    $($axis::$value => $name,)*
+                }
+            }
+
+            fn about(self) -> &'static str {
+                match self {
+                    $($axis::$value => $about.trim_ascii(),)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for $axis {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad($crate::topology::Axis::name(*self))
+            }
+        }
+    };
+}
+pub(crate) use axis;
+
+axis! {
+    /// How a thread waits for the kernel.
+    Kind {
+        /// It blocks in the call itself, and so serves one connection at a time.
+        Blocking = "blocking",
+        /// It waits until one of many sockets is ready, and then makes the call.
+        Epoll = "epoll",
+        /// It hands calls to the kernel in batches, and takes their results.
+        Uring = "uring",
     }
 }
 
-impl fmt::Display for Model {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+axis! {
+    /// How connections come to the threads that own them.
+    Spread {
+        /// One more thread accepts, and hands each connection on.
+        Acceptor = "acceptor",
+        /// Each reactor accepts from a listening socket of its own, and the kernel spreads (`SO_REUSEPORT`).
+        ReusePort = "reuseport",
+        /// All reactors accept from one listening socket; the kernel wakes one of them (`EPOLLEXCLUSIVE`).
+        Shared = "shared",
     }
 }
 
-impl fmt::Display for Spread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Spread::Acceptor => "acceptor",
-            Spread::ReusePort => "reuseport",
-        })
+axis! {
+    /// Which reactor the acceptor gives the next connection to.
+    Balance {
+        /// One after the other.
+        RoundRobin = "round-robin",
+        /// The one with the fewest connections.
+        LeastConnections = "least-connections",
+        /// The one whose loop has been busy for the smallest share of the last moments.
+        LeastBusy = "least-busy",
+        /// Of two chosen at random, the one with fewer connections.
+        TwoChoices = "two-choices",
     }
 }
 
-impl fmt::Display for Pool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Pool::Shared => "shared",
-            Pool::PerReactor => "per-reactor",
-        })
+axis! {
+    /// Who owns the workers.
+    Pool {
+        /// All reactors give to one pool.
+        Shared = "shared",
+        /// Each reactor has a pool of its own.
+        PerReactor = "per-reactor",
     }
 }
 
-impl fmt::Display for Balance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Balance::RoundRobin => "round-robin",
-        })
+axis! {
+    /// What holds the work that waits for a worker.
+    Queue {
+        /// Nothing: each connection gets a thread of its own at once. With the blocking driver only.
+        None = "none",
+        /// One lock and one condition variable.
+        Mutex = "mutex",
+        /// A bounded array that takes no lock.
+        LockFree = "lock-free",
+        /// A lock-free queue for each worker; who has nothing to do takes from the others.
+        Stealing = "stealing",
+    }
+}
+
+axis! {
+    /// Which of the waiting work goes first.
+    Order {
+        /// In the order it came.
+        Fifo = "fifo",
+        /// By class, in the order it came within a class; a class that waits is passed over a bounded number of times.
+        Priority = "priority",
+        /// The latest first.
+        Lifo = "lifo",
     }
 }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::driver::epoll::Epoll;
+use engine::meter::Meter;
 use engine::stop::either;
 use engine::{Deadline, Driver, Executor, Io, Limits, Stop as Switch};
 use rustix::time::{ClockId, clock_gettime};
@@ -188,7 +189,7 @@ impl Worker {
             recorder: RefCell::new(Recorder::new(from, until, seconds)),
             live: self.live,
         });
-        let cpu_share = executor.run(&io, async {
+        let cpu_share = executor.run(&io, &Meter::default(), async {
             for _ in 0..self.connections {
                 // There are as many slots as connections.
                 let _ = executor.spawn(client(io.clone(), job.clone()));

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use engine::FileRange;
+use engine::{Class, FileRange};
 use wire::{RequestHead, Status};
 
 /// An application. It is shared by all threads; a closure over a request and a response is one.
@@ -15,6 +15,11 @@ pub trait Handler: Send + Sync + 'static {
     /// Only what is sure to be quick belongs on the reactor then.
     fn place(&self, _request: &Request<'_>) -> Place {
         Place::Worker
+    }
+
+    /// How urgent a request is, where workers take them by class.
+    fn class(&self, _request: &Request<'_>) -> Class {
+        Class::Normal
     }
 }
 

@@ -8,8 +8,9 @@ mod limits;
 mod metrics;
 mod service;
 
+pub use engine::Class;
 pub use handler::{Body, Handler, Place, Request, Response};
 pub use limits::Limits;
 pub use metrics::{Counters, Totals};
-pub use service::Http;
+pub use service::{Http, Pool};
 pub use wire::{Limits as HeadLimits, Method, Status};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use engine::topology::Pool;
+use engine::workers::Setup;
 use engine::{Connections, Driver, Io, Service, Stop, Stream, Tcp, Topology, Workers};
 
 use crate::conn::{Context, Errand, run_errand, serve};
@@ -20,25 +20,28 @@ use crate::metrics::{Counters, Totals};
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
+/// Workers that handle requests.
+pub type Pool = Workers<Arc<Errand>>;
+
 /// HTTP/1.1 over a handler.
 pub struct Http<H> {
     handler: Arc<H>,
     limits: Limits,
     counters: Vec<Arc<Counters>>,
     /// None, one for all reactors, or one for each.
-    pools: Vec<Workers<Arc<Errand>>>,
+    pools: Vec<Pool>,
     threads: Vec<JoinHandle<()>>,
     /// Answers whose connection was gone when they came.
     abandoned: Arc<AtomicU64>,
 }
 
 impl<H: Handler> Http<H> {
-    /// Serves `handler` on as many as `reactors` reactors, each of which handles its own requests.
-    pub fn new(handler: H, limits: Limits, reactors: usize) -> Self {
+    /// Serves `handler` on as many as `owners` threads that own connections, each of which handles its own requests.
+    pub fn new(handler: H, limits: Limits, owners: usize) -> Self {
         Http {
             handler: Arc::new(handler),
             limits,
-            counters: (0..reactors).map(|_| Arc::default()).collect(),
+            counters: (0..owners).map(|_| Arc::default()).collect(),
             pools: Vec::new(),
             threads: Vec::new(),
             abandoned: Arc::default(),
@@ -50,29 +53,39 @@ impl<H: Handler> Http<H> {
     /// # Errors
     /// A worker's thread cannot be started.
     pub fn on(handler: H, limits: Limits, topology: &Topology) -> io::Result<Self> {
-        let mut http = Http::new(handler, limits, topology.reactors);
-        let pools = match (topology.workers, topology.pool) {
-            (0, _) => 0,
-            (_, Pool::Shared) => 1,
-            (_, Pool::PerReactor) => topology.reactors,
-        };
-        for index in 0..pools {
+        let mut http = Http::new(handler, limits, topology.owners());
+        for index in 0..topology.pools() {
             let (handler, abandoned, head) = (http.handler.clone(), http.abandoned.clone(), limits.head);
-            let work = move |errand: Arc<Errand>| {
+            let work = move |_, errand: Arc<Errand>| {
                 if !run_errand(&errand, &*handler, &head) {
                     abandoned.fetch_add(1, Ordering::Relaxed);
                 }
             };
             let name = format!("worker-{index}");
-            let (pool, threads) = Workers::start(&name, topology.workers, topology.queue_capacity, work)?;
+            let (pool, threads) = Workers::start(&name, &Setup::of(topology), work)?;
             http.pools.push(pool);
             http.threads.extend(threads);
         }
         Ok(http)
     }
 
+    /// The pools of workers, if there are any.
+    pub fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    /// The handler.
+    pub fn handler(&self) -> &H {
+        &self.handler
+    }
+
+    /// What each thread that owns connections has counted so far.
+    pub fn each(&self) -> Vec<Totals> {
+        self.counters.iter().map(|counters| Totals::of([counters])).collect()
+    }
+
     /// The workers of a reactor.
-    fn pool(&self, reactor: usize) -> Option<Workers<Arc<Errand>>> {
+    fn pool(&self, reactor: usize) -> Option<Pool> {
         self.pools.get(reactor % self.pools.len().max(1)).cloned()
     }
 

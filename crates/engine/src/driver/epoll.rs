@@ -11,11 +11,13 @@ use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown, SocketFlags};
 
-use super::{Driver, Lane, Limits, Side, Started, Ticket, failed, socket_of};
+use super::{
+    Driver, FILE_TURN, Lane, Limits, Side, Started, Ticket, accepted, failed, retry, socket_of, timespec,
+};
 use crate::buf::{Buf, Pool};
 use crate::op::{Done, Error, FileRange, More, Op, Socket};
 use crate::timer::{Deadline, NEVER, Nanos, Timer, Timers};
@@ -26,10 +28,6 @@ const EVENTS: usize = 512;
 
 /// Idle buffers kept per thread: enough for one batch of events, so that a steady load allocates nothing.
 const POOLED: usize = EVENTS;
-
-/// Bytes of a file per operation. The reader can then take them while they are still in the cache, and
-/// other connections get their turn.
-const FILE_TURN: u64 = 256 * 1024;
 
 /// The event data of the eventfd that wakes the driver; no socket has this index.
 const WAKE: u64 = u64::MAX;
@@ -55,6 +53,8 @@ struct Entry {
     /// Changes when the entry is used again, so that a late event cannot be taken for a new socket's.
     generation: u32,
     registered: bool,
+    /// Other threads wait on the same socket.
+    shared: bool,
     /// The peer has said its last word: receiving never blocks any more.
     hangup: bool,
     /// Whether an operation may succeed at once, for both [`Side`]s; false after it would have blocked.
@@ -100,6 +100,7 @@ impl Driver for Epoll {
             fd: None,
             generation: 0,
             registered: false,
+            shared: false,
             hangup: false,
             ready: [false; 2],
             waits: [Wait::IDLE, Wait::IDLE],
@@ -119,6 +120,12 @@ impl Driver for Epoll {
 
     fn attach(&mut self, fd: OwnedFd) -> Result<Socket, Error> {
         self.occupy(Some(fd)).map(Socket)
+    }
+
+    fn attach_shared(&mut self, fd: OwnedFd) -> Result<Socket, Error> {
+        let index = self.occupy(Some(fd))?;
+        self.entries[index as usize].shared = true;
+        Ok(Socket(index))
     }
 
     fn detach(&mut self, socket: Socket) {
@@ -247,6 +254,7 @@ impl Epoll {
         entry.ready = [fd.is_some(); 2];
         entry.fd = fd;
         entry.registered = false;
+        entry.shared = false;
         entry.hangup = false;
         Ok(index)
     }
@@ -284,8 +292,11 @@ impl Epoll {
     fn register(&mut self, index: u32) -> Result<(), Errno> {
         let entry = &mut self.entries[index as usize];
         let Some(fd) = entry.fd.as_ref().filter(|_| !entry.registered) else { return Ok(()) };
-        let flags =
-            epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
+        use epoll::EventFlags as Flags;
+        let flags = match entry.shared {
+            false => Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET,
+            true => Flags::IN | Flags::ET | Flags::EXCLUSIVE,
+        };
         let data = u64::from(entry.generation) << 32 | u64::from(index);
         epoll::add(&self.poll, fd, epoll::EventData::new_u64(data), flags)?;
         entry.registered = true;
@@ -371,21 +382,6 @@ impl Epoll {
     }
 }
 
-fn timespec(duration: Duration) -> Timespec {
-    // A duration past what a Timespec holds does not come up: deadlines are minutes.
-    Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
-}
-
-/// Repeats a call that a signal interrupted.
-fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
-    }
-}
-
 // Each attempt below gives the operation back where it would have blocked. Where a transfer can leave the
 // socket with nothing more to give, the flag beside the answer says so: the next operation then waits for an
 // edge instead of asking in vain (epoll(7), question 9).
@@ -395,10 +391,7 @@ fn accept(listener: &OwnedFd, socket: Socket) -> Result<Done, Op> {
     match retry(|| net::acceptfrom_with(listener, flags)) {
         Err(Errno::AGAIN) => Err(Op::Accept(socket)),
         Err(errno) => Ok(Done::Accepted(Err(errno.into()))),
-        Ok((fd, peer)) => {
-            let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-            Ok(Done::Accepted(Ok((fd, peer.unwrap_or_else(|| ([0, 0, 0, 0], 0).into())))))
-        }
+        Ok(pair) => Ok(Done::Accepted(Ok(accepted(pair)))),
     }
 }
 

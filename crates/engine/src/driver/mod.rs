@@ -3,18 +3,28 @@
 //! The trait is shaped by completion: an operation is started, owns its buffer, and is answered exactly
 //! once, at once or later. Readiness (epoll) is easily dressed up as completion; the reverse is not so.
 
+pub mod blocking;
 pub mod epoll;
 pub mod memory;
+pub mod uring;
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustix::event::Timespec;
+use rustix::io::Errno;
 
 use crate::buf::Buf;
 use crate::op::{Done, Error, Op, Socket};
 use crate::timer::Deadline;
 use crate::unpark::Unpark;
+
+/// Bytes of a file per operation. The reader can then take them while they are still in the cache, and other
+/// connections get their turn.
+const FILE_TURN: u64 = 256 * 1024;
 
 /// How much a driver must be able to hold.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +40,12 @@ pub trait Driver: Sized + 'static {
 
     /// Takes charge of a non-blocking socket. Fails with `ENOBUFS` when [`Limits::sockets`] are attached.
     fn attach(&mut self, fd: OwnedFd) -> Result<Socket, Error>;
+
+    /// Takes charge of a listening socket that other threads' drivers wait on too. Where readiness is waited for, only
+    /// one of them should be woken for a connection.
+    fn attach_shared(&mut self, fd: OwnedFd) -> Result<Socket, Error> {
+        self.attach(fd)
+    }
 
     /// Lets go of a socket: what is under way is cancelled, and the descriptor is closed as soon as the
     /// kernel has let go of it.
@@ -144,4 +160,25 @@ pub(crate) fn failed(op: Op, error: Error) -> Done {
         Op::Shutdown(_) => Done::ShutDown(Err(error)),
         Op::Sleep => Done::Slept,
     }
+}
+
+/// Repeats a call that a signal interrupted.
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+/// An accepted connection with its peer's address; one without an address is of a family that has none.
+fn accepted((fd, peer): (OwnedFd, Option<rustix::net::SocketAddrAny>)) -> (OwnedFd, SocketAddr) {
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    (fd, peer.unwrap_or_else(|| ([0, 0, 0, 0], 0).into()))
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    // A duration past what a Timespec holds does not come up: deadlines are minutes.
+    Timespec::try_from(duration).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 })
 }

@@ -51,7 +51,8 @@ async fn echo<D: Driver>(wire: &mut Tcp<D>, stop: &Stop) -> Result<(), Error> {
 pub(crate) fn start(reactors: usize, spread: Spread, connections: usize) -> Running {
     let topology = Topology { reactors, spread, ..Model::Reactor.row(1, connections) };
     let address = ([127, 0, 0, 1], 0).into();
-    let settings = Settings { topology, address, backlog: 512, drain: Duration::from_secs(5) };
+    let settings =
+        Settings { topology, address, backlog: 512, drain: Duration::from_secs(5), cpus: Vec::new() };
     engine::start(&settings, Arc::new(Echo)).unwrap()
 }
 

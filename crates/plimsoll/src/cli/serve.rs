@@ -11,10 +11,11 @@ use bytesize::ByteSize;
 use engine::Settings;
 use engine::listen::BACKLOG;
 use server::app::workload::{MOST_WORK, Work, Workloads};
-use server::app::{Beneath, Site};
+use server::app::{Beneath, Classes, Site};
 use server::{Http, Limits};
 
 use super::signals::Watch;
+use super::topology::Settled;
 use super::{Failure, topology};
 
 #[derive(Debug, clap::Args)]
@@ -25,6 +26,9 @@ pub(super) struct Args {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+    /// Print the topology that these flags make, and why, and exit
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     topology: topology::Flags,
     #[command(flatten)]
@@ -146,7 +150,14 @@ fn wire_limits(head_bytes: usize, target_bytes: usize) -> server::HeadLimits {
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
-    let (topology, choices) = args.topology.resolve().map_err(Failure::usage)?;
+    let Settled { topology, cpus, choices, warnings } = args.topology.resolve().map_err(Failure::usage)?;
+    for warning in &warnings {
+        eprintln!("plimsoll: warning: {warning}");
+    }
+    if args.explain {
+        print!("{}\n{}", topology::diagram(&topology), table(&choices));
+        return Ok(ExitCode::SUCCESS);
+    }
     let limits = args.limits.resolve().map_err(Failure::usage)?;
     let site = Site::open(&args.dir)
         .with_context(|| format!("cannot serve {}: give a readable directory", args.dir.display()))
@@ -155,18 +166,22 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     // Before the first thread starts, so that no signal is missed.
     let signals = Watch::start().context("cannot watch for signals")?;
     let application = args.work.around(site).map_err(Failure::usage)?;
+    let application = Classes::new(application, args.topology.class);
     let http = Http::on(application, limits, &topology).context("cannot start the workers")?;
     let http = Arc::new(http);
-    let settings =
-        Settings { topology, address: args.listen, backlog: args.limits.backlog, drain: args.limits.drain };
+    let settings = Settings {
+        topology,
+        address: args.listen,
+        backlog: args.limits.backlog,
+        drain: args.limits.drain,
+        cpus,
+    };
     let running = engine::start(&settings, http.clone()).with_context(|| {
         format!("cannot listen on {}: choose another with --listen ADDRESS:PORT", args.listen)
     })?;
 
     eprintln!("plimsoll {} serves {}", env!("CARGO_PKG_VERSION"), args.dir.display());
-    for topology::Choice { setting, value, why } in &choices {
-        eprintln!("  {setting:<12} {value:<24} {why}");
-    }
+    eprint!("{}", table(&choices));
     eprintln!("  {:<12} {:<24} {}", "files", "beneath the root", kept_by(beneath));
     eprintln!("listening on http://{}/", running.address());
 
@@ -182,6 +197,13 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         tracing::info!(count, "{name}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The choices, a line for each: setting, value, why.
+fn table(choices: &[topology::Choice]) -> String {
+    let line =
+        |choice: &topology::Choice| format!("  {:<12} {:<24} {}\n", choice.setting, choice.value, choice.why);
+    choices.iter().map(line).collect()
 }
 
 fn kept_by(beneath: Beneath) -> &'static str {

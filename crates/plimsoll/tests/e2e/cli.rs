@@ -22,7 +22,10 @@ fn what_cannot_be_served_is_said_in_one_line() {
             &["serve", "/no/such/dir"][..],
             "plimsoll: cannot serve /no/such/dir: give a readable directory: No such file or directory (os error 2)\n",
         ),
-        (&["serve", "--reactors", "0"], "plimsoll: --reactors 0: must be at least 1\n"),
+        (
+            &["serve", "--reactors", "0"],
+            "plimsoll: --reactors 0: must be at least 1; for threads that own connections use --model thread-pool\n",
+        ),
         (&["serve", "--connections", "0"], "plimsoll: --connections 0: must be at least 1\n"),
         (
             &["serve", "--model", "reactor", "--reactors", "2"],
@@ -110,7 +113,9 @@ fn it_says_what_it_chose_and_why() {
         ("cores", "", "in the affinity mask"),
         ("model", "multi-reactor", "the default"),
         ("reactors", "3", "--reactors"),
-        ("spread", "acceptor, round-robin", "the model's"),
+        ("driver", "epoll", "the model's"),
+        ("spread", "acceptor", "the model's"),
+        ("balance", "round-robin", "the model's"),
         ("connections", "per reactor", ""),
         ("files", "beneath the root", ""),
     ] {

@@ -11,14 +11,20 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The flags of every architecture there is; each test of behaviour runs on all of them.
-pub(crate) const MODELS: [&[&str]; 7] = [
+pub(crate) const MODELS: [&[&str]; 13] = [
+    &["--model", "thread-per-connection"],
+    &["--model", "thread-pool"],
     &["--model", "reactor"],
     &["--model", "reactor-pool"],
-    &["--model", "multi-reactor-pool"],
-    &["--model", "reuseport-pool", "--workers", "3"],
     &["--model", "multi-reactor"],
-    &["--model", "multi-reactor", "--spread", "reuseport"],
+    &["--model", "multi-reactor-pool", "--queue", "lock-free"],
+    &["--model", "multi-reactor", "--balance", "least-busy", "--spread", "acceptor"],
     &["--model", "reuseport", "--reactors", "3"],
+    &["--model", "reuseport", "--spread", "shared"],
+    &["--model", "reuseport-pool", "--workers", "3", "--queue", "stealing"],
+    &["--model", "proactor"],
+    &["--model", "proactor-pool", "--order", "priority"],
+    &["--model", "multi-reactor", "--driver", "uring", "--balance", "two-choices"],
 ];
 
 /// How long anything may take before a test gives up.

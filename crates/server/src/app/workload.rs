@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use engine::Class;
 use wire::{Method, Status};
 
 use crate::handler::{Body, Handler, Place, Request, Response};
@@ -160,6 +161,10 @@ impl<H: Handler> Handler for Workloads<H> {
                 response.body(bytes.map_or(Body::Static(b"done\n"), |n| Body::Owned(vec![b'x'; n])))
             }
         };
+    }
+
+    fn class(&self, request: &Request<'_>) -> Class {
+        self.inner.class(request)
     }
 
     fn place(&self, request: &Request<'_>) -> Place {

@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use engine::Workers;
 use wire::{DateField, Status};
 
 use super::Close;
@@ -13,6 +12,7 @@ use super::errand::Errand;
 use crate::handler::{Handler, Request, Response};
 use crate::limits::Limits;
 use crate::metrics::Counters;
+use crate::service::Pool;
 
 /// Responses kept for the next request; one is in use from a request's head to the end of its answer.
 const SPARE: usize = 64;
@@ -28,7 +28,7 @@ pub(crate) struct Context<H> {
     #[expect(clippy::vec_box, reason = "a response travels between owners as one pointer")]
     spare: RefCell<Vec<Box<Response>>>,
     /// Where requests are handled; without workers, on the reactor.
-    pub(super) workers: Option<Workers<Arc<Errand>>>,
+    pub(super) workers: Option<Pool>,
     errands: RefCell<Vec<Arc<Errand>>>,
     date: RefCell<DateField>,
 }
@@ -38,7 +38,7 @@ impl<H: Handler> Context<H> {
         handler: Arc<H>,
         limits: Limits,
         counters: Arc<Counters>,
-        workers: Option<Workers<Arc<Errand>>>,
+        workers: Option<Pool>,
     ) -> Self {
         Context {
             handler,

@@ -15,7 +15,7 @@ use crate::handler::{Handler, Request, Response};
 ///
 /// The connection and the worker share it, so that whichever of them ends first leaves the other's memory valid:
 /// a connection may be gone when its answer comes, which is then dropped.
-pub(crate) struct Errand(Mutex<State>);
+pub struct Errand(Mutex<State>);
 
 struct State {
     cargo: Option<Cargo>,

@@ -8,7 +8,7 @@ mod write;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use engine::{Deadline, Error, More, Stop, Transport, yield_now};
+use engine::{Class, Deadline, Error, More, Stop, Transport, yield_now};
 use wire::{FieldStorage, Framing, Method, Reject, Version, parse_request};
 
 pub(crate) use context::Context;
@@ -49,7 +49,7 @@ enum Turn {
     /// A request was taken from the input and answered.
     Answered(Box<Response>, Rest),
     /// A request with a head of this many bytes is there, and is for a worker.
-    Delegated(usize, Rest),
+    Delegated(usize, Rest, Class),
     /// What came is no request that can be answered; say why and close.
     Refused(Reject),
 }
@@ -100,7 +100,9 @@ async fn converse<T: Transport, H: Handler>(
     loop {
         let (response, rest) = match take_turn(wire, context, peer, stop) {
             Turn::Answered(response, rest) => (response, rest),
-            Turn::Delegated(length, rest) => (delegate(wire, context, length, peer).await?, rest),
+            Turn::Delegated(length, rest, class) => {
+                (delegate(wire, context, length, peer, class).await?, rest)
+            }
             Turn::Refused(reject) => {
                 Counters::count(&context.counters.heads_refused);
                 // In a box, as it is rare and would make every connection larger by its size.
@@ -157,7 +159,7 @@ fn take_turn<T: Transport, H: Handler>(
     let rest = Rest { body: head.framing, head_only: head.method == Method::Head, persistence };
     let request = Request { head: &head, peer };
     if context.workers.is_some() && context.handler.place(&request) == Place::Worker {
-        return Turn::Delegated(length, rest);
+        return Turn::Delegated(length, rest, context.handler.class(&request));
     }
     let mut response = context.take_response();
     context.call(&request, &mut response);
@@ -171,6 +173,7 @@ async fn delegate<T: Transport, H: Handler>(
     context: &Context<H>,
     length: usize,
     peer: SocketAddr,
+    class: Class,
 ) -> Result<Box<Response>, Close> {
     // What was answered before must not wait for this one.
     flush(wire, context).await?;
@@ -178,7 +181,7 @@ async fn delegate<T: Transport, H: Handler>(
     let errand = context.take_errand();
     let input = wire.take_input();
     errand.load(Cargo { input, response: context.take_response(), peer, panicked: false });
-    let refused = workers.submit(errand.clone()).is_err();
+    let refused = workers.submit(errand.clone(), class).is_err();
     let cargo = if refused { errand.unload() } else { errand.returned().await };
     let Some(Cargo { input, mut response, panicked, .. }) = cargo else { return Err(Close::Done) };
     context.give_errand(errand);

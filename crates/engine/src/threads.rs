@@ -1,0 +1,293 @@
+//! Threads that own one connection at a time: a pool of them behind a queue, or one made for each connection.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::driver::blocking::Blocking;
+use crate::driver::epoll::Epoll;
+use crate::driver::{Driver, Limits};
+use crate::executor::Executor;
+use crate::interrupt::Interrupt;
+use crate::op::Error;
+use crate::reactor::{Accepted, BESIDE, Counters, LAST_CALL, PAUSE, accept, refuse};
+use crate::service::{Connections, Service};
+use crate::stop::{Stop, either};
+use crate::stream::{Io, Listener, Stream};
+use crate::topology::{Queue, Topology};
+use crate::workers::{Class, Setup, Workers};
+
+/// How often idle connections are closed while others wait for a thread.
+const RELIEF: Duration = Duration::from_millis(20);
+
+/// Idle connections looked for at a time.
+const LOOKED_AT: usize = 64;
+
+/// All that the acceptor and its threads need.
+pub(crate) struct Threads<S> {
+    pub(crate) topology: Topology,
+    pub(crate) listener: OwnedFd,
+    pub(crate) service: Arc<S>,
+    /// Those of each thread, and last the acceptor's.
+    pub(crate) counters: Vec<Arc<Counters>>,
+    pub(crate) stop: Stop,
+    pub(crate) drain: Duration,
+}
+
+/// One thread that serves a connection: what it has for itself.
+struct Owner<S: Service> {
+    io: Io<Blocking>,
+    local: S::Local<Blocking>,
+    counters: Arc<Counters>,
+}
+
+impl<S: Service> Owner<S> {
+    fn new(index: usize, service: &Arc<S>, counters: &Arc<Counters>) -> io::Result<Self> {
+        let io = Io::new(Blocking::open(Limits { sockets: BESIDE })?);
+        let local = service.on_reactor(index, &io);
+        Ok(Owner { io, local, counters: counters.clone() })
+    }
+
+    /// Serves one connection to its end, on the calling thread.
+    fn serve(&self, (fd, peer): Accepted, stop: Stop) {
+        Counters::count(&self.counters.accepted);
+        self.counters.meter.begin(Instant::now());
+        if let Ok(stream) = Stream::new(&self.io, fd) {
+            to_its_end(self.local.serve(stream, peer, stop));
+        }
+        self.counters.meter.end(Instant::now());
+        Counters::count(&self.counters.closed);
+    }
+}
+
+/// Polls a future on the blocking driver until it ends. It waits for nothing; where it gives others their turn there
+/// are no others on this thread.
+fn to_its_end(future: impl Future<Output = ()>) {
+    let mut future = pin!(future);
+    while future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {}
+}
+
+/// Where the acceptor's connections go.
+trait Crew {
+    /// Takes a connection, or gives it back if there is no room for it.
+    fn take(&self, accepted: Accepted) -> Result<(), Accepted>;
+
+    /// Whether connections wait and no thread is free.
+    fn is_behind(&self) -> bool;
+
+    /// Accepting is over. What has been taken is still served.
+    fn close(&self);
+
+    /// Waits for the threads to end.
+    fn join(&self);
+}
+
+/// A pool of threads behind a queue.
+struct PoolOfThreads {
+    workers: Workers<Accepted>,
+    threads: RefCell<Vec<JoinHandle<()>>>,
+}
+
+impl Crew for PoolOfThreads {
+    fn take(&self, accepted: Accepted) -> Result<(), Accepted> {
+        self.workers.submit(accepted, Class::Normal)
+    }
+
+    fn is_behind(&self) -> bool {
+        self.workers.is_behind()
+    }
+
+    fn close(&self) {
+        self.workers.close();
+    }
+
+    fn join(&self) {
+        self.threads.borrow_mut().drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+/// A thread for each connection. Each has a place, whose counters it writes and by which it can be reached.
+struct ThreadEach<S> {
+    service: Arc<S>,
+    counters: Vec<Arc<Counters>>,
+    interrupts: Arc<Vec<Mutex<Option<Arc<Interrupt>>>>>,
+    free: Arc<Mutex<Vec<usize>>>,
+    closing: Stop,
+    threads: RefCell<Vec<Option<JoinHandle<()>>>>,
+}
+
+impl<S: Service> Crew for ThreadEach<S> {
+    fn take(&self, accepted: Accepted) -> Result<(), Accepted> {
+        let Some(place) = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop() else {
+            return Err(accepted);
+        };
+        // In a cell that both sides hold, so that it comes back where the thread cannot be started.
+        let parcel = Arc::new(Mutex::new(Some(accepted)));
+        let (service, counters) = (self.service.clone(), self.counters[place].clone());
+        let (interrupts, free) = (self.interrupts.clone(), self.free.clone());
+        let (closing, inner) = (self.closing.clone(), parcel.clone());
+        let started = thread::Builder::new().name(format!("connection-{place}")).spawn(move || {
+            let accepted = inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let (Some(accepted), Ok(owner)) = (accepted, Owner::new(place, &service, &counters)) {
+                let interrupt = owner.io.driver().interrupt();
+                let cell =
+                    |interrupt| *interrupts[place].lock().unwrap_or_else(PoisonError::into_inner) = interrupt;
+                cell(Some(interrupt.clone()));
+                // After it can be reached, so that a stop in between is not missed.
+                if closing.is_set() {
+                    Waker::from(interrupt).wake();
+                }
+                owner.serve(accepted, closing);
+                cell(None);
+            }
+            free.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+        });
+        match started {
+            Ok(thread) => {
+                self.threads.borrow_mut()[place] = Some(thread);
+                Ok(())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no thread for a connection");
+                self.free.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+                parcel.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+            }
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        false
+    }
+
+    fn close(&self) {}
+
+    fn join(&self) {
+        self.threads.borrow_mut().iter_mut().filter_map(Option::take).for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl<S: Service> Threads<S> {
+    /// Accepts on the calling thread, and serves on others, until stopped and drained; calls `up` when it serves.
+    pub(crate) fn run(self, up: &dyn Fn()) -> io::Result<()> {
+        let places = self.topology.workers;
+        let interrupts: Arc<Vec<Mutex<Option<Arc<Interrupt>>>>> =
+            Arc::new((0..places).map(|_| Mutex::default()).collect());
+        if self.topology.queue == Queue::None {
+            let closing = Stop::default();
+            let crew = ThreadEach {
+                service: self.service.clone(),
+                counters: self.counters.clone(),
+                interrupts: interrupts.clone(),
+                free: Arc::new(Mutex::new((0..places).rev().collect())),
+                closing: closing.clone(),
+                threads: RefCell::new((0..places).map(|_| None).collect()),
+            };
+            return self.accept(&crew, &interrupts, &closing, up);
+        }
+        let closing = Stop::default();
+        let (service, counters) = (self.service.clone(), self.counters.clone());
+        let (theirs, stop) = (interrupts.clone(), closing.clone());
+        let prepare = move |index: usize| {
+            // It can fail for want of memory only, and then so does the thread.
+            let owner = Owner::new(index, &service, &counters[index]).expect("memory for a thread's buffers");
+            let interrupt = owner.io.driver().interrupt();
+            stop.tell(interrupt.clone().into());
+            *theirs[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt);
+            let stop = stop.clone();
+            move |accepted: Accepted| owner.serve(accepted, stop.clone())
+        };
+        let (workers, threads) = Workers::start_with("thread", &Setup::of(&self.topology), prepare)?;
+        // While connections wait for a thread, an answer is the last on its connection: the thread is wanted.
+        let queue = workers.clone();
+        closing.follow(move || queue.is_behind());
+        let crew = PoolOfThreads { workers, threads: RefCell::new(threads) };
+        self.accept(&crew, &interrupts, &closing, up)
+    }
+
+    fn accept(
+        self,
+        crew: &dyn Crew,
+        interrupts: &[Mutex<Option<Arc<Interrupt>>>],
+        closing: &Stop,
+        up: &dyn Fn(),
+    ) -> io::Result<()> {
+        // The acceptor waits in epoll in every model, so that a stop ends its wait and nothing in the backlog is lost.
+        let io = Io::new(Epoll::open(Limits { sockets: BESIDE })?);
+        let executor: Executor<std::future::Ready<()>> = Executor::new(0, io.driver().unpark());
+        let own = self.counters.last().cloned().unwrap_or_default();
+        let owners = &self.counters[..self.topology.workers];
+        let taken = Cell::new(0u64);
+        let live = || taken.get() - owners.iter().map(|own| own.closed.load(Ordering::Relaxed)).sum::<u64>();
+        let hand_over = async |accepted: Accepted| {
+            // Counting costs a look at every thread, so it is done only where the bound could be near.
+            let full =
+                taken.get() >= self.topology.connections as u64 && live() >= self.topology.connections as u64;
+            let result = if full { Err(accepted) } else { crew.take(accepted) };
+            match result {
+                Ok(()) => taken.set(taken.get() + 1),
+                Err((fd, _)) => {
+                    Counters::count(&own.refused);
+                    refuse(&fd, self.service.refusal());
+                }
+            }
+        };
+        let pause = async || {
+            Counters::count(&own.paused);
+            io.sleep(io.deadline(PAUSE)).await;
+        };
+        let ended = executor.run(&io, &own.meter, async {
+            self.stop.watch().await;
+            let listener = Listener::new(&io, self.listener)?;
+            up();
+            either(accept(&io, listener, &self.stop, hand_over, pause), relieve(&io, crew, interrupts)).await;
+            io.sleep(io.deadline(LAST_CALL)).await;
+            closing.set();
+            reach(interrupts, |interrupt| Waker::from(interrupt.clone()).wake());
+            crew.close();
+            let limit = Instant::now() + self.drain;
+            while live() > 0 && Instant::now() < limit {
+                io.sleep(io.deadline(Duration::from_millis(5))).await;
+            }
+            let cut = reach(interrupts, |interrupt| interrupt.cut()).into_iter().filter(|had| *had).count();
+            if cut > 0 {
+                tracing::warn!(connections = cut, "cut off: still busy at the end of the drain limit");
+            }
+            Ok::<(), Error>(())
+        });
+        crew.join();
+        ended??;
+        Ok(())
+    }
+}
+
+/// Does something to every thread that can be reached.
+fn reach<R>(interrupts: &[Mutex<Option<Arc<Interrupt>>>], act: impl Fn(&Arc<Interrupt>) -> R) -> Vec<R> {
+    let get =
+        |cell: &Mutex<Option<Arc<Interrupt>>>| cell.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    interrupts.iter().filter_map(get).map(|interrupt| act(&interrupt)).collect()
+}
+
+/// Closes idle connections while others wait and no thread is free: a thread that keeps an idle connection open would
+/// make them wait for as long as it may idle.
+async fn relieve(io: &Io<Epoll>, crew: &dyn Crew, interrupts: &[Mutex<Option<Arc<Interrupt>>>]) {
+    let mut next = 0;
+    loop {
+        // Looked at whenever something was accepted, since that is the same task.
+        poll_fn(|_| if crew.is_behind() { Poll::Ready(()) } else { Poll::Pending }).await;
+        io.sleep(io.deadline(RELIEF)).await;
+        for _ in 0..interrupts.len().min(LOOKED_AT) {
+            if !crew.is_behind() {
+                break;
+            }
+            next = (next + 1) % interrupts.len();
+            reach(&interrupts[next..=next], |interrupt| interrupt.ring());
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Which combinations of values make no sense, each with the reason and what to do instead.
+
+use super::{Kind, Order, Queue, Spread, Topology};
+
+/// Two values that cannot be had together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// The axis whose value does not fit, as its flag is called.
+    pub axis: &'static str,
+    /// That value.
+    pub value: String,
+    /// Why it does not fit, and what to do.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Contradiction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "--{} {}: {}", self.axis, self.value, self.reason)
+    }
+}
+
+impl std::error::Error for Contradiction {}
+
+impl Topology {
+    /// Finds the first combination that makes no sense.
+    ///
+    /// # Errors
+    /// That combination.
+    pub fn check(&self) -> Result<(), Contradiction> {
+        let blocking = self.driver == Kind::Blocking;
+        let refuse = |axis, value: &dyn ToString, reason: &str| {
+            Err(Contradiction { axis, value: value.to_string(), reason: reason.into() })
+        };
+        if blocking && self.workers == 0 {
+            return refuse(
+                "workers",
+                &0,
+                "with --driver blocking the workers own the connections; give at least 1",
+            );
+        }
+        if blocking && self.spread != Spread::Acceptor {
+            return refuse(
+                "spread",
+                &self.spread,
+                "with --driver blocking one acceptor hands connections to threads; use --spread acceptor, or --driver epoll",
+            );
+        }
+        if !blocking && self.reactors == 0 {
+            return refuse("reactors", &0, "must be at least 1");
+        }
+        match (self.queue, self.order) {
+            (Queue::None, _) if !blocking && self.workers > 0 => refuse(
+                "queue",
+                &self.queue,
+                "only with --driver blocking can work have a thread of its own; use mutex, lock-free or stealing",
+            ),
+            (_, Order::Priority) if blocking => refuse(
+                "order",
+                &self.order,
+                "what waits here are connections, whose route is not known yet; use fifo or lifo, or a model with reactors and workers",
+            ),
+            (Queue::Stealing, order) if order != Order::Fifo => refuse(
+                "order",
+                &order,
+                "queues that are stolen from are first in, first out; use --queue mutex",
+            ),
+            (Queue::LockFree, Order::Lifo) => {
+                refuse("order", &Order::Lifo, "a lock-free queue is first in, first out; use --queue mutex")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::Model;
+
+    #[test]
+    fn every_row_of_the_table_makes_sense() {
+        for model in Model::ALL {
+            for cores in [1, 2, 64] {
+                assert_eq!(model.row(cores, 100).check(), Ok(()), "{model}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_found() {
+        let (threads, pool) = (Model::ThreadPool.row(2, 100), Model::ReactorPool.row(2, 100));
+        for (topology, axis) in [
+            (Topology { workers: 0, ..threads }, "workers"),
+            (Topology { spread: Spread::ReusePort, ..threads }, "spread"),
+            (Topology { order: Order::Priority, ..threads }, "order"),
+            (Topology { reactors: 0, ..pool }, "reactors"),
+            (Topology { queue: Queue::None, ..pool }, "queue"),
+            (Topology { queue: Queue::Stealing, order: Order::Lifo, ..pool }, "order"),
+            (Topology { queue: Queue::Stealing, order: Order::Priority, ..pool }, "order"),
+            (Topology { queue: Queue::LockFree, order: Order::Lifo, ..pool }, "order"),
+        ] {
+            assert_eq!(topology.check().unwrap_err().axis, axis, "{topology:?}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The table of models: each name is a row, one value for each axis.
+
+use super::{Balance, Kind, Order, Pool, QUEUE_CAPACITY, Queue, Spread, Topology, axis};
+
+/// Threads of the model `thread-pool`. They wait most of the time, so there are more of them than cores.
+const POOL_THREADS: usize = 64;
+
+/// Most threads of the model `thread-per-connection`.
+const MOST_THREADS: usize = 1024;
+
+axis! {
+    /// A named row of the table of models.
+    Model {
+        /// A thread for each connection, made when it comes.
+        ThreadPerConnection = "thread-per-connection",
+        /// An acceptor, a queue of connections, and threads that serve one connection at a time.
+        ThreadPool = "thread-pool",
+        /// One reactor that accepts and answers everything.
+        Reactor = "reactor",
+        /// One reactor, with workers.
+        ReactorPool = "reactor-pool",
+        /// An acceptor and a reactor per core.
+        MultiReactor = "multi-reactor",
+        /// An acceptor and a reactor per core, each with workers of its own.
+        MultiReactorPool = "multi-reactor-pool",
+        /// A reactor per core, each with its own listening socket.
+        ReusePort = "reuseport",
+        /// A reactor per core, each with its own listening socket, and workers that all share.
+        ReusePortPool = "reuseport-pool",
+        /// A reactor on io_uring per core, each with its own listening socket.
+        Proactor = "proactor",
+        /// The same, with workers that all share.
+        ProactorPool = "proactor-pool",
+    }
+}
+
+impl Model {
+    /// The model's row: its topology on a host with `cores` usable cores.
+    pub fn row(self, cores: usize, connections: usize) -> Topology {
+        let base = Topology {
+            driver: Kind::Epoll,
+            reactors: cores,
+            spread: Spread::ReusePort,
+            balance: Balance::RoundRobin,
+            workers: 0,
+            pool: Pool::Shared,
+            queue: Queue::Mutex,
+            order: Order::Fifo,
+            queue_capacity: QUEUE_CAPACITY,
+            connections,
+        };
+        let blocking = Topology { driver: Kind::Blocking, reactors: 0, spread: Spread::Acceptor, ..base };
+        let uring = Topology { driver: Kind::Uring, ..base };
+        match self {
+            Model::ThreadPerConnection => Topology { workers: MOST_THREADS, queue: Queue::None, ..blocking },
+            Model::ThreadPool => Topology { workers: POOL_THREADS, ..blocking },
+            Model::Reactor => Topology { reactors: 1, ..base },
+            Model::ReactorPool => Topology { reactors: 1, workers: cores, ..base },
+            Model::MultiReactor => Topology { spread: Spread::Acceptor, ..base },
+            Model::MultiReactorPool => {
+                Topology { spread: Spread::Acceptor, workers: cores, pool: Pool::PerReactor, ..base }
+            }
+            Model::ReusePort => base,
+            Model::ReusePortPool => Topology { workers: cores, ..base },
+            Model::Proactor => uring,
+            Model::ProactorPool => Topology { workers: cores, ..uring },
+        }
+    }
+}

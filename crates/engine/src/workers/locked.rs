@@ -1,0 +1,133 @@
+//! One lock and one condition variable, as in the textbook.
+
+use std::collections::VecDeque;
+use std::sync::PoisonError;
+
+use super::queue::{CLASSES, Class, Queue, Turns};
+use super::spin;
+use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, lock};
+use crate::topology::Order;
+
+/// A queue behind a lock.
+pub(super) struct Locked<J> {
+    state: Mutex<State<J>>,
+    /// Signalled when a job comes or the queue closes.
+    changed: Condvar,
+    capacity: usize,
+    order: Order,
+    /// The number of jobs, for those who look without the lock.
+    len: AtomicUsize,
+    /// The number of workers that sleep, likewise.
+    idle: AtomicUsize,
+    /// A worker looks for work without sleeping; one at a time is enough.
+    looking: AtomicBool,
+}
+
+struct State<J> {
+    /// One queue for each class; only the first is used where the order is not by class.
+    jobs: [VecDeque<J>; CLASSES],
+    turns: Turns,
+    len: usize,
+    closed: bool,
+}
+
+impl<J> Locked<J> {
+    pub(super) fn new(capacity: usize, order: Order) -> Self {
+        let jobs = std::array::from_fn(|class| {
+            let used = class == 0 || order == Order::Priority;
+            VecDeque::with_capacity(if used { capacity } else { 0 })
+        });
+        Locked {
+            state: Mutex::new(State { jobs, turns: Turns::new(), len: 0, closed: false }),
+            changed: Condvar::new(),
+            capacity,
+            order,
+            len: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
+            looking: AtomicBool::new(false),
+        }
+    }
+
+    fn pop(&self, state: &mut State<J>) -> Option<J> {
+        let job = match self.order {
+            Order::Fifo => state.jobs[0].pop_front(),
+            Order::Lifo => state.jobs[0].pop_back(),
+            Order::Priority => {
+                let waits = state.jobs.each_ref().map(|jobs| !jobs.is_empty());
+                state.turns.next(waits).and_then(|class| state.jobs[class].pop_front())
+            }
+        }?;
+        state.len -= 1;
+        self.len.store(state.len, Ordering::SeqCst);
+        Some(job)
+    }
+
+    /// Looks for work for a moment, with the lock released.
+    fn look<'a>(&'a self, state: MutexGuard<'a, State<J>>) -> MutexGuard<'a, State<J>> {
+        if self.looking.swap(true, Ordering::SeqCst) {
+            return state;
+        }
+        drop(state);
+        spin::until(|| self.len.load(Ordering::Relaxed) > 0);
+        self.looking.store(false, Ordering::SeqCst);
+        lock(&self.state)
+    }
+}
+
+impl<J: Send> Queue<J> for Locked<J> {
+    fn push(&self, job: J, class: Class) -> Result<(), J> {
+        let mut state = lock(&self.state);
+        if state.len == self.capacity || state.closed {
+            return Err(job);
+        }
+        let class = if self.order == Order::Priority { class as usize } else { 0 };
+        state.jobs[class].push_back(job);
+        state.len += 1;
+        self.len.store(state.len, Ordering::SeqCst);
+        drop(state);
+        if !self.looking.load(Ordering::SeqCst) && self.idle.load(Ordering::SeqCst) > 0 {
+            self.changed.notify_one();
+        }
+        Ok(())
+    }
+
+    fn next(&self, _: usize) -> Option<J> {
+        let mut state = lock(&self.state);
+        let mut looked = false;
+        loop {
+            if let Some(job) = self.pop(&mut state) {
+                // Jobs that came while this worker was looking woke nobody else.
+                let wake = state.len > 0 && self.idle.load(Ordering::SeqCst) > 0;
+                drop(state);
+                if looked && wake {
+                    self.changed.notify_one();
+                }
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            if !looked {
+                looked = true;
+                state = self.look(state);
+                continue;
+            }
+            self.idle.fetch_add(1, Ordering::SeqCst);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.idle.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn close(&self) {
+        lock(&self.state).closed = true;
+        self.changed.notify_all();
+    }
+
+    fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    fn idle(&self) -> usize {
+        self.idle.load(Ordering::Relaxed)
+    }
+}

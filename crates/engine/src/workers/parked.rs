@@ -1,0 +1,128 @@
+//! Parking for queues that take no lock: a worker sleeps only after a last look that no push can be missed by.
+
+use std::sync::PoisonError;
+
+use super::queue::{Class, Queue};
+use super::spin;
+use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock, yield_now};
+
+/// A container that takes no lock and never waits.
+pub(super) trait Bag<J>: Send + Sync {
+    /// Puts a job in. There is room: the caller has reserved it.
+    fn put(&self, job: J, class: Class);
+
+    /// Takes a job out for a worker, if there is one.
+    fn take(&self, worker: usize) -> Option<J>;
+}
+
+/// A bag with a bound, and a place to sleep while it is empty.
+pub(super) struct Parked<B> {
+    bag: B,
+    capacity: usize,
+    /// Jobs in the bag, and those about to be put in.
+    len: AtomicUsize,
+    /// Workers that sleep, or are about to.
+    idle: AtomicUsize,
+    /// A worker looks for work without sleeping; one at a time is enough.
+    looking: AtomicBool,
+    closed: AtomicBool,
+    sleep: Mutex<()>,
+    changed: Condvar,
+}
+
+impl<B> Parked<B> {
+    pub(super) fn new(bag: B, capacity: usize) -> Self {
+        Parked {
+            bag,
+            capacity,
+            len: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
+            looking: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            sleep: Mutex::new(()),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Wakes a worker if one sleeps. With the lock taken once in between, a worker about to sleep either has seen
+    /// what was put in before, or sleeps already and is woken.
+    fn wake_one(&self) {
+        if self.idle.load(Ordering::SeqCst) > 0 {
+            drop(lock(&self.sleep));
+            self.changed.notify_one();
+        }
+    }
+
+    fn take<J>(&self, worker: usize) -> Option<J>
+    where
+        B: Bag<J>,
+    {
+        let job = self.bag.take(worker)?;
+        self.len.fetch_sub(1, Ordering::SeqCst);
+        Some(job)
+    }
+}
+
+impl<J: Send, B: Bag<J>> Queue<J> for Parked<B> {
+    fn push(&self, job: J, class: Class) -> Result<(), J> {
+        // The room is reserved first, and the queue may close only while nothing is reserved: so a worker that
+        // sees it closed with nothing in it will not miss a job that was taken in.
+        let reserved = self.len.fetch_add(1, Ordering::SeqCst);
+        if reserved >= self.capacity || self.closed.load(Ordering::SeqCst) {
+            self.len.fetch_sub(1, Ordering::SeqCst);
+            return Err(job);
+        }
+        self.bag.put(job, class);
+        if !self.looking.load(Ordering::SeqCst) {
+            self.wake_one();
+        }
+        Ok(())
+    }
+
+    fn next(&self, worker: usize) -> Option<J> {
+        loop {
+            if let Some(job) = self.take(worker) {
+                return Some(job);
+            }
+            if !self.looking.swap(true, Ordering::SeqCst) {
+                spin::until(|| self.len.load(Ordering::Relaxed) > 0);
+                self.looking.store(false, Ordering::SeqCst);
+                if let Some(job) = self.take(worker) {
+                    // Jobs that came while this worker was looking woke nobody else.
+                    if self.len.load(Ordering::SeqCst) > 0 {
+                        self.wake_one();
+                    }
+                    return Some(job);
+                }
+            }
+            let guard = lock(&self.sleep);
+            self.idle.fetch_add(1, Ordering::SeqCst);
+            if self.len.load(Ordering::SeqCst) == 0 {
+                if self.closed.load(Ordering::SeqCst) {
+                    self.idle.fetch_sub(1, Ordering::SeqCst);
+                    return None;
+                }
+                drop(self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner));
+            } else {
+                // Somebody is about to put a job in, or to give up on it.
+                drop(guard);
+                yield_now();
+            }
+            self.idle.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        drop(lock(&self.sleep));
+        self.changed.notify_all();
+    }
+
+    fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    fn idle(&self) -> usize {
+        self.idle.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,157 @@
+//! Every queue in every order that it can have: nothing lost, nothing twice, bounds kept.
+
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+use super::*;
+
+const KINDS: [(topology::Queue, Order); 6] = [
+    (topology::Queue::Mutex, Order::Fifo),
+    (topology::Queue::Mutex, Order::Priority),
+    (topology::Queue::Mutex, Order::Lifo),
+    (topology::Queue::LockFree, Order::Fifo),
+    (topology::Queue::LockFree, Order::Priority),
+    (topology::Queue::Stealing, Order::Fifo),
+];
+
+fn setup((queue, order): (topology::Queue, Order), count: usize, capacity: usize) -> Setup {
+    Setup { count, capacity, queue, order }
+}
+
+/// One worker that waits at its first job until it is told to go on, so that what is submitted meanwhile lines up.
+fn line_up(setup: &Setup, jobs: &[(u32, Class)]) -> Vec<u32> {
+    let (go, wait) = mpsc::channel::<()>();
+    let (done, seen) = mpsc::channel();
+    let wait = Arc::new(Mutex::new(wait));
+    let (workers, threads) = Workers::start("w", setup, move |_, job: u32| {
+        if job == u32::MAX {
+            wait.lock().unwrap().recv_timeout(Duration::from_secs(10)).unwrap();
+        } else {
+            done.send(job).unwrap();
+        }
+    })
+    .unwrap();
+    workers.submit(u32::MAX, Class::High).unwrap();
+    while workers.waiting() > 0 {
+        thread::yield_now();
+    }
+    jobs.iter().for_each(|(job, class)| workers.submit(*job, *class).unwrap());
+    go.send(()).unwrap();
+    workers.close();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    seen.try_iter().collect()
+}
+
+#[test]
+fn work_leaves_in_the_order_that_was_asked_for() {
+    let jobs: Vec<(u32, Class)> = (0..100).map(|job| (job, Class::Normal)).collect();
+    for kind in KINDS {
+        let seen = line_up(&setup(kind, 1, 200), &jobs);
+        let expected: Vec<u32> =
+            if kind.1 == Order::Lifo { (0..100).rev().collect() } else { (0..100).collect() };
+        assert_eq!(seen, expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn urgent_work_overtakes_and_the_rest_still_moves() {
+    let pages = (0..100).map(|job| (job, Class::Normal));
+    let downloads = (100..110).map(|job| (job, Class::Low));
+    let checks = (200..300).map(|job| (job, Class::High));
+    let jobs: Vec<_> = pages.chain(downloads).chain(checks).collect();
+    for kind in KINDS.iter().filter(|(_, order)| *order == Order::Priority) {
+        let seen = line_up(&setup(*kind, 1, 300), &jobs);
+        assert_eq!(seen.len(), 210, "{kind:?}");
+        assert_eq!(seen[0], 200, "{kind:?}: a check came last and goes first");
+        // The checks are most of what is done first, though the pages do not stand still, nor the downloads.
+        let first = &seen[..100];
+        let count = |range: std::ops::Range<u32>| first.iter().filter(|job| range.contains(job)).count();
+        assert!(count(200..300) >= 80, "{kind:?} {first:?}");
+        assert!(count(0..100) >= 4 && count(100..110) >= 4, "{kind:?} {first:?}");
+    }
+}
+
+#[test]
+fn a_full_queue_gives_the_job_back_and_a_closed_one_too() {
+    for kind in KINDS {
+        let (go, wait) = mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        let (workers, threads) = Workers::start("w", &setup(kind, 1, 2), move |_, _: u32| {
+            let _ = wait.lock().unwrap().recv_timeout(Duration::from_secs(10));
+        })
+        .unwrap();
+        workers.submit(0, Class::Normal).unwrap();
+        // The first job is with the worker sooner or later; then two can wait, and a third cannot.
+        while workers.waiting() > 0 {
+            thread::yield_now();
+        }
+        let submit = |job| workers.submit(job, Class::Normal);
+        assert_eq!((submit(1), submit(2), submit(3)), (Ok(()), Ok(()), Err(3)), "{kind:?}");
+        assert!(workers.is_behind());
+        assert_eq!(workers.counters().refused.load(Ordering::Relaxed), 1);
+        (0..3).for_each(|_| go.send(()).unwrap());
+        workers.close();
+        assert_eq!(workers.submit(4, Class::Normal), Err(4));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let counters = workers.counters();
+        assert_eq!((counters.done(), counters.wait().count()), (3, 3), "{kind:?}");
+    }
+}
+
+#[test]
+fn many_submit_to_many_and_each_job_is_done_once() {
+    for kind in KINDS {
+        let (done, seen) = mpsc::channel();
+        let (workers, threads) =
+            Workers::start("w", &setup(kind, 5, 16), move |_, job: u32| done.send(job).unwrap()).unwrap();
+        thread::scope(|scope| {
+            for from in 0..4 {
+                let workers = workers.clone();
+                scope.spawn(move || {
+                    for job in from * 1000..(from + 1) * 1000 {
+                        // Pauses now and then, so that workers go to sleep and have to be woken.
+                        if job % 100 == 0 {
+                            thread::sleep(Duration::from_millis(1));
+                        }
+                        while workers.submit(job, Class::Normal).is_err() {
+                            thread::yield_now();
+                        }
+                    }
+                });
+            }
+        });
+        workers.close();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut all: Vec<_> = seen.try_iter().collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..4000).collect::<Vec<_>>(), "{kind:?}");
+    }
+}
+
+#[test]
+fn every_worker_takes_part() {
+    for kind in KINDS {
+        let (done, seen) = mpsc::channel();
+        let (workers, threads) = Workers::start("w", &setup(kind, 8, 64), move |worker, _: u32| {
+            thread::sleep(Duration::from_millis(2));
+            done.send(worker).unwrap();
+        })
+        .unwrap();
+        for job in 0..400 {
+            while workers.submit(job, Class::Normal).is_err() {
+                thread::yield_now();
+            }
+        }
+        workers.close();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut who: Vec<_> = seen.try_iter().collect();
+        who.sort_unstable();
+        who.dedup();
+        assert_eq!(who, (0..8).collect::<Vec<_>>(), "{kind:?}");
+    }
+}
+
+#[test]
+fn what_lies_in_the_queue_is_small() {
+    assert!(size_of::<Waiting<Arc<()>>>() <= 96);
+}

@@ -1,0 +1,291 @@
+//! From flags to a topology: the model's row, what overrides it, and why each value is what it is.
+
+mod diagram;
+mod flags;
+mod parse;
+
+use anyhow::{Result, bail, ensure};
+use engine::host::{self, Cores, descriptor_limit};
+use engine::topology::{MOST_REACTORS, MOST_WORKERS, Order, QUEUE_CAPACITY, Queue};
+use engine::{Kind, Model, Spread, Topology};
+
+pub(super) use diagram::diagram;
+pub(super) use flags::Flags;
+use parse::{Count, Cpus};
+
+/// Descriptors that are kept for files, listening sockets and the like.
+const DESCRIPTORS_KEPT: u64 = 64;
+
+/// Connections for which memory is reserved by default, over all reactors, however many descriptors there are.
+const MOST_CONNECTIONS_BY_DEFAULT: u64 = 65_536;
+
+/// The model that serves when none is named.
+const DEFAULT: Model = Model::MultiReactor;
+
+/// A setting, its value, and why it has that value.
+pub(super) struct Choice {
+    pub(super) setting: &'static str,
+    pub(super) value: String,
+    pub(super) why: String,
+}
+
+/// What was settled.
+pub(super) struct Settled {
+    pub(super) topology: Topology,
+    /// Processors for the reactors.
+    pub(super) cpus: Vec<usize>,
+    pub(super) choices: Vec<Choice>,
+    /// What was asked for and has no effect, or could not be had.
+    pub(super) warnings: Vec<String>,
+}
+
+/// What the host grants.
+struct Host {
+    cores: Cores,
+    descriptors: Option<u64>,
+    /// Why io_uring cannot be used, if it cannot.
+    uring: fn() -> std::io::Result<()>,
+}
+
+impl Flags {
+    /// Settles every value, and keeps the process on the processors that were asked for.
+    pub(super) fn resolve(&self) -> Result<Settled> {
+        if let Some(Cpus(cpus)) = &self.cpus
+            && let Err(error) = host::pin(cpus)
+        {
+            bail!("--cpus: this process cannot run there ({error}); see `taskset -p $$` for where it can");
+        }
+        let uring = engine::driver::uring::probe;
+        self.resolve_on(&Host { cores: Cores::detect(), descriptors: descriptor_limit(), uring })
+    }
+
+    fn resolve_on(&self, host: &Host) -> Result<Settled> {
+        let model = self.model.unwrap_or(DEFAULT);
+        let cores = host.cores.usable();
+        let why_model = if self.model.is_some() { "--model" } else { "the default" };
+        let mut settled = Settled {
+            topology: model.row(cores, 0),
+            cpus: self.cpus.as_ref().map(|Cpus(cpus)| cpus.clone()).unwrap_or_default(),
+            choices: vec![choice("cores", cores, host.cores.to_string()), choice("model", model, why_model)],
+            warnings: Vec::new(),
+        };
+        self.driver(&mut settled, model, host)?;
+        if settled.topology.driver == Kind::Blocking {
+            self.threads(&mut settled)?;
+        } else {
+            self.reactors(&mut settled, model)?;
+            self.workers(&mut settled, cores)?;
+        }
+        self.connections(&mut settled, host.descriptors)?;
+        settled.topology.check()?;
+        Ok(settled)
+    }
+
+    fn driver(&self, settled: &mut Settled, model: Model, host: &Host) -> Result<()> {
+        let topology = &mut settled.topology;
+        let row = topology.driver;
+        topology.driver = self.driver.unwrap_or(row);
+        // Another way of owning connections: what was not asked for follows.
+        if topology.driver == Kind::Blocking && row != Kind::Blocking {
+            let pool = Model::ThreadPool.row(host.cores.usable(), 0);
+            *topology = Topology { workers: topology.workers.max(pool.workers), ..pool };
+        } else if topology.driver != Kind::Blocking && row == Kind::Blocking {
+            let driver = topology.driver;
+            *topology = Topology { driver, ..Model::ReusePort.row(host.cores.usable(), 0) };
+        }
+        let mut why = from(self.driver.is_some(), "--driver");
+        if topology.driver == Kind::Uring
+            && let Err(error) = (host.uring)()
+        {
+            settled.warnings.push(format!("io_uring is not to be had here ({error}): {model} runs on epoll"));
+            settled.topology.driver = Kind::Epoll;
+            why = "io_uring is not to be had here".into();
+        }
+        settled.choices.push(choice("driver", settled.topology.driver, why));
+        Ok(())
+    }
+
+    /// Reactors, and how connections come to them.
+    fn reactors(&self, settled: &mut Settled, model: Model) -> Result<()> {
+        let topology = &mut settled.topology;
+        let single = matches!(model, Model::Reactor | Model::ReactorPool);
+        let why = match self.reactors {
+            None if single => "the model's",
+            None => "one per usable core",
+            Some(0) => {
+                bail!(
+                    "--reactors 0: must be at least 1; for threads that own connections use --model thread-pool"
+                )
+            }
+            Some(n) if n > MOST_REACTORS => bail!("--reactors {n}: must be at most {MOST_REACTORS}"),
+            Some(n) if single && n > 1 => bail!(
+                "--reactors {n}: --model {model} has one; for several use --model multi-reactor or reuseport"
+            ),
+            Some(n) => {
+                topology.reactors = n;
+                "--reactors"
+            }
+        };
+        settled.choices.push(choice("reactors", topology.reactors, why));
+        topology.spread = self.spread.unwrap_or(topology.spread);
+        settled.choices.push(choice("spread", topology.spread, from(self.spread.is_some(), "--spread")));
+        if topology.spread == Spread::Acceptor {
+            topology.balance = self.balance.unwrap_or(topology.balance);
+            settled.choices.push(choice(
+                "balance",
+                topology.balance,
+                from(self.balance.is_some(), "--balance"),
+            ));
+        } else if self.balance.is_some() {
+            let why = format!("says nothing with --spread {}: the kernel spreads", topology.spread);
+            settled.ignored("--balance", &why);
+        }
+        Ok(())
+    }
+
+    /// Workers that handle the reactors' requests.
+    fn workers(&self, settled: &mut Settled, cores: usize) -> Result<()> {
+        let topology = &mut settled.topology;
+        topology.workers = match self.workers {
+            Some(Count::Number(n)) => n,
+            Some(Count::Auto) => cores,
+            None => topology.workers,
+        };
+        ensure!(
+            topology.workers <= MOST_WORKERS,
+            "--workers {}: must be at most {MOST_WORKERS}",
+            topology.workers
+        );
+        let why = match self.workers {
+            Some(Count::Auto) => "--workers auto: one per usable core".into(),
+            given => from(given.is_some(), "--workers"),
+        };
+        settled.choices.push(choice("workers", topology.workers, why));
+        if topology.workers == 0 {
+            // Not an error: a sweep over numbers of workers includes none.
+            for (flag, given) in [
+                ("--pool", self.pool.is_some()),
+                ("--queue", self.queue.is_some()),
+                ("--order", self.order.is_some()),
+                ("--queue-capacity", self.queue_capacity.is_some()),
+                ("--class", !self.class.is_empty()),
+            ] {
+                if given {
+                    settled.ignored(flag, "says nothing without workers: the reactors handle the requests");
+                }
+            }
+            return Ok(());
+        }
+        topology.pool = self.pool.unwrap_or(topology.pool);
+        settled.choices.push(choice("pool", topology.pool, from(self.pool.is_some(), "--pool")));
+        self.queue(settled)?;
+        if settled.topology.order != Order::Priority && !self.class.is_empty() {
+            settled.ignored("--class", "says nothing without --order priority");
+        }
+        Ok(())
+    }
+
+    /// Threads that own one connection each.
+    fn threads(&self, settled: &mut Settled) -> Result<()> {
+        let topology = &mut settled.topology;
+        topology.workers = match self.workers {
+            Some(Count::Number(n)) => n,
+            _ => topology.workers,
+        };
+        ensure!(
+            topology.workers <= MOST_WORKERS,
+            "--workers {}: must be at most {MOST_WORKERS}",
+            topology.workers
+        );
+        topology.spread = self.spread.unwrap_or(topology.spread);
+        let why = match self.workers {
+            Some(Count::Number(_)) => "--workers",
+            _ => "the model's: they wait most of the time, so there are more than cores",
+        };
+        settled.choices.push(choice("workers", topology.workers, why));
+        for (flag, given, why) in [
+            ("--reactors", self.reactors.is_some(), "the workers own the connections"),
+            ("--balance", self.balance.is_some(), "there is one queue, from which free threads take"),
+            ("--pool", self.pool.is_some(), "there is one"),
+            ("--class", !self.class.is_empty(), "a connection that waits has no route yet"),
+        ] {
+            if given {
+                settled.ignored(flag, &format!("says nothing with --driver blocking: {why}"));
+            }
+        }
+        self.queue(settled)
+    }
+
+    fn queue(&self, settled: &mut Settled) -> Result<()> {
+        let topology = &mut settled.topology;
+        topology.queue = self.queue.unwrap_or(topology.queue);
+        topology.order = self.order.unwrap_or(topology.order);
+        if topology.queue == Queue::None {
+            settled.choices.push(choice("queue", "none", from(self.queue.is_some(), "--queue")));
+            for (flag, given) in
+                [("--order", self.order.is_some()), ("--queue-capacity", self.queue_capacity.is_some())]
+            {
+                if given {
+                    settled.ignored(flag, "says nothing with --queue none: nothing waits");
+                }
+            }
+            return Ok(());
+        }
+        if self.queue_capacity == Some(0) {
+            bail!("--queue-capacity 0: must be at least 1; for no queue use --workers 0");
+        }
+        topology.queue_capacity = self.queue_capacity.unwrap_or(QUEUE_CAPACITY);
+        let why = if self.queue_capacity.is_some() { "--queue-capacity" } else { "the default" };
+        settled.choices.extend([
+            choice("queue", topology.queue, from(self.queue.is_some(), "--queue")),
+            choice("order", topology.order, from(self.order.is_some(), "--order")),
+            choice("capacity", format!("{} may wait", topology.queue_capacity), why),
+        ]);
+        Ok(())
+    }
+
+    fn connections(&self, settled: &mut Settled, descriptors: Option<u64>) -> Result<()> {
+        let topology = &mut settled.topology;
+        // Threads share one bound; reactors have one each.
+        let parts = topology.reactors.max(1);
+        let (connections, why) = match self.connections {
+            Some(0) => bail!("--connections 0: must be at least 1"),
+            Some(n) if n as u64 * parts as u64 > i32::MAX as u64 => bail!(
+                "--connections {n}: {parts} reactors cannot hold that many; a process has at most {} descriptors",
+                i32::MAX
+            ),
+            Some(n) => (n, "--connections".into()),
+            None => {
+                let limit = descriptors.unwrap_or(u64::MAX);
+                let all = limit.saturating_sub(DESCRIPTORS_KEPT).clamp(1, MOST_CONNECTIONS_BY_DEFAULT);
+                let why = if all < MOST_CONNECTIONS_BY_DEFAULT {
+                    format!("from the limit of {limit} descriptors (ulimit -n)")
+                } else {
+                    "the default".into()
+                };
+                ((all as usize / parts).max(1), why)
+            }
+        };
+        topology.connections = connections;
+        let whose = if topology.driver == Kind::Blocking { "for all threads" } else { "per reactor" };
+        settled.choices.push(choice("connections", format!("{connections} {whose}"), why));
+        Ok(())
+    }
+}
+
+impl Settled {
+    fn ignored(&mut self, flag: &str, why: &str) {
+        self.warnings.push(format!("{flag} {why}"));
+    }
+}
+
+fn choice(setting: &'static str, value: impl ToString, why: impl Into<String>) -> Choice {
+    Choice { setting, value: value.to_string(), why: why.into() }
+}
+
+fn from(given: bool, flag: &str) -> String {
+    if given { flag.into() } else { "the model's".into() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Which flags make which topology, and what is refused or warned about.
+
+use engine::Pool;
+
+use super::*;
+
+const HOST: Host = Host { cores: Cores { affinity: 4, quota: None }, descriptors: None, uring: || Ok(()) };
+
+fn on(model: Model) -> Flags {
+    Flags { model: Some(model), ..Flags::default() }
+}
+
+fn settle(flags: &Flags) -> Settled {
+    flags.resolve_on(&HOST).unwrap_or_else(|error| panic!("{flags:?}: {error}"))
+}
+
+fn number(n: usize) -> Option<Count> {
+    Some(Count::Number(n))
+}
+
+#[test]
+fn the_default_is_a_reactor_per_core_behind_an_acceptor() {
+    let settled = Flags::default().resolve_on(&Host { descriptors: Some(1064), ..HOST }).unwrap();
+    let topology = settled.topology;
+    assert_eq!((topology.reactors, topology.spread, topology.connections), (4, Spread::Acceptor, 250));
+    assert_eq!((topology.driver, topology.workers), (Kind::Epoll, 0));
+    assert!(settled.warnings.is_empty());
+}
+
+#[test]
+fn each_model_is_its_row_and_every_axis_says_why() {
+    for model in Model::ALL {
+        let settled = settle(&on(*model));
+        let row = model.row(4, settled.topology.connections);
+        assert_eq!(settled.topology, row, "{model}");
+        assert!(settled.choices.iter().all(|choice| !choice.why.is_empty()), "{model}");
+    }
+}
+
+#[test]
+fn each_flag_overrides_its_own_value_only() {
+    let flags = Flags {
+        spread: Some(Spread::ReusePort),
+        reactors: Some(3),
+        connections: Some(7),
+        ..Flags::default()
+    };
+    let topology = settle(&flags).topology;
+    let row = Model::MultiReactor.row(4, 7);
+    assert_eq!(topology, Topology { reactors: 3, spread: Spread::ReusePort, ..row });
+
+    let flags = Flags {
+        workers: number(30),
+        pool: Some(Pool::Shared),
+        queue: Some(Queue::LockFree),
+        order: Some(Order::Priority),
+        queue_capacity: Some(5),
+        connections: Some(7),
+        ..on(Model::MultiReactorPool)
+    };
+    let row = Model::MultiReactorPool.row(4, 7);
+    let expected = Topology {
+        workers: 30,
+        pool: Pool::Shared,
+        queue: Queue::LockFree,
+        order: Order::Priority,
+        queue_capacity: 5,
+        ..row
+    };
+    assert_eq!(settle(&flags).topology, expected);
+}
+
+#[test]
+fn another_driver_brings_what_it_needs() {
+    let blocking = Flags { driver: Some(Kind::Blocking), ..on(Model::ReusePort) };
+    let topology = settle(&blocking).topology;
+    assert_eq!((topology.spread, topology.reactors, topology.workers), (Spread::Acceptor, 0, 64));
+    let epoll = Flags { driver: Some(Kind::Epoll), ..on(Model::ThreadPool) };
+    let topology = settle(&epoll).topology;
+    assert_eq!((topology.spread, topology.reactors, topology.workers), (Spread::ReusePort, 4, 0));
+    let uring = Flags { driver: Some(Kind::Uring), ..on(Model::MultiReactorPool) };
+    let row = Model::MultiReactorPool.row(4, 16);
+    let topology = settle(&Flags { connections: Some(16), ..uring }).topology;
+    assert_eq!(topology, Topology { driver: Kind::Uring, ..row });
+}
+
+#[test]
+fn without_io_uring_epoll_does_the_work_and_it_is_said() {
+    let host = Host { uring: || Err(std::io::ErrorKind::PermissionDenied.into()), ..HOST };
+    for flags in [on(Model::Proactor), Flags { driver: Some(Kind::Uring), ..on(Model::Reactor) }] {
+        let settled = flags.resolve_on(&host).unwrap();
+        assert_eq!(settled.topology.driver, Kind::Epoll);
+        assert_eq!(settled.warnings.len(), 1, "{:?}", settled.warnings);
+        assert!(settled.warnings[0].starts_with("io_uring is not to be had here (permission denied)"));
+    }
+}
+
+#[test]
+fn what_says_nothing_draws_a_warning() {
+    for (flags, expected) in [
+        (Flags { pool: Some(Pool::Shared), ..on(Model::Reactor) }, "--pool says nothing without workers"),
+        (Flags { queue: Some(Queue::Mutex), ..on(Model::Reactor) }, "--queue says nothing without workers"),
+        (Flags { order: Some(Order::Lifo), ..on(Model::ReusePort) }, "--order says nothing without workers"),
+        (
+            Flags { balance: Some(engine::Balance::LeastBusy), ..on(Model::ReusePort) },
+            "--balance says nothing with --spread reuseport",
+        ),
+        (
+            Flags { reactors: Some(2), ..on(Model::ThreadPool) },
+            "--reactors says nothing with --driver blocking",
+        ),
+        (
+            Flags { pool: Some(Pool::Shared), ..on(Model::ThreadPool) },
+            "--pool says nothing with --driver blocking",
+        ),
+        (
+            Flags { queue_capacity: Some(9), ..on(Model::ThreadPerConnection) },
+            "--queue-capacity says nothing with --queue none",
+        ),
+        (
+            Flags { class: vec![("/".into(), engine::Class::Low)], ..on(Model::ReactorPool) },
+            "--class says nothing without --order priority",
+        ),
+    ] {
+        let warnings = settle(&flags).warnings;
+        assert!(warnings.len() == 1 && warnings[0].starts_with(expected), "{expected}: {warnings:?}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_reason() {
+    for (flags, expected) in [
+        (
+            Flags { reactors: Some(0), ..Flags::default() },
+            "--reactors 0: must be at least 1; for threads that own connections use --model thread-pool",
+        ),
+        (Flags { reactors: Some(1025), ..Flags::default() }, "--reactors 1025: must be at most 1024"),
+        (Flags { connections: Some(0), ..Flags::default() }, "--connections 0: must be at least 1"),
+        (Flags { workers: number(4097), ..Flags::default() }, "--workers 4097: must be at most 4096"),
+        (Flags { workers: number(4097), ..on(Model::ThreadPool) }, "--workers 4097: must be at most 4096"),
+        (
+            Flags { workers: number(1), queue_capacity: Some(0), ..Flags::default() },
+            "--queue-capacity 0: must be at least 1; for no queue use --workers 0",
+        ),
+        (
+            Flags { reactors: Some(2), ..on(Model::Reactor) },
+            "--reactors 2: --model reactor has one; for several use --model multi-reactor or reuseport",
+        ),
+        (
+            Flags { workers: number(0), ..on(Model::ThreadPool) },
+            "--workers 0: with --driver blocking the workers own the connections; give at least 1",
+        ),
+        (
+            Flags { spread: Some(Spread::Shared), ..on(Model::ThreadPool) },
+            "--spread shared: with --driver blocking one acceptor hands connections to threads; use --spread acceptor, \
+             or --driver epoll",
+        ),
+        (
+            Flags { queue: Some(Queue::Stealing), order: Some(Order::Lifo), ..on(Model::ReactorPool) },
+            "--order lifo: queues that are stolen from are first in, first out; use --queue mutex",
+        ),
+        (
+            Flags { queue: Some(Queue::None), ..on(Model::ReactorPool) },
+            "--queue none: only with --driver blocking can work have a thread of its own; use mutex, lock-free or \
+             stealing",
+        ),
+    ] {
+        assert_eq!(flags.resolve_on(&HOST).err().unwrap().to_string(), expected);
+    }
+}
+
+#[test]
+fn few_descriptors_still_leave_one_connection() {
+    let settled = Flags::default().resolve_on(&Host { descriptors: Some(16), ..HOST }).unwrap();
+    assert_eq!(settled.topology.connections, 1);
+}

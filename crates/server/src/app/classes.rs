@@ -1,0 +1,63 @@
+//! How urgent a request is, by the start of its path.
+
+use engine::Class;
+
+use crate::handler::{Handler, Place, Request, Response};
+
+/// An application whose requests have classes.
+pub struct Classes<H> {
+    inner: H,
+    /// The longest first, so that the first that fits is the one that says the most.
+    routes: Vec<(String, Class)>,
+}
+
+impl<H> Classes<H> {
+    /// Gives the requests of `inner` the class of the longest route that their path begins with.
+    pub fn new(inner: H, mut routes: Vec<(String, Class)>) -> Self {
+        routes.sort_by_key(|(route, _)| std::cmp::Reverse(route.len()));
+        Classes { inner, routes }
+    }
+
+    /// The application itself.
+    pub fn inner(&self) -> &H {
+        &self.inner
+    }
+
+    fn of_path(&self, path: &str) -> Option<Class> {
+        self.routes.iter().find(|(route, _)| path.starts_with(route.as_str())).map(|(_, class)| *class)
+    }
+}
+
+impl<H: Handler> Handler for Classes<H> {
+    fn handle(&self, request: &Request<'_>, response: &mut Response) {
+        self.inner.handle(request, response);
+    }
+
+    fn place(&self, request: &Request<'_>) -> Place {
+        self.inner.place(request)
+    }
+
+    fn class(&self, request: &Request<'_>) -> Class {
+        self.of_path(request.head.path()).unwrap_or_else(|| self.inner.class(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_route_says_it() {
+        let routes = [("/", Class::Low), ("/api/", Class::Normal), ("/api/health", Class::High)];
+        let routes = routes.map(|(route, class)| (route.to_owned(), class)).to_vec();
+        let classes = Classes::new(|_: &Request<'_>, _: &mut Response| (), routes);
+        for (path, class) in [
+            ("/index.html", Class::Low),
+            ("/api/pages", Class::Normal),
+            ("/api/healthy", Class::High),
+            ("/api", Class::Low),
+        ] {
+            assert_eq!(classes.of_path(path), Some(class), "{path}");
+        }
+    }
+}
