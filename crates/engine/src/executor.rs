@@ -134,11 +134,17 @@ impl<F: Future<Output = ()>> Executor<F> {
         self.tell_main.set(false);
     }
 
-    /// Runs `main` and the tasks, and tells `meter` how busy it is, until `main` ends; tasks that are left are dropped with the executor.
+    /// Runs `main` and the tasks, calling `end_of_turn` before each wait and telling `meter` how busy it is, until `main` ends; tasks that are left are dropped with the executor.
     ///
     /// # Errors
     /// The driver can no longer wait for events.
-    pub fn run<D: Driver, M: Future>(&self, io: &Io<D>, meter: &Meter, main: M) -> io::Result<M::Output> {
+    pub fn run<D: Driver, M: Future>(
+        &self,
+        io: &Io<D>,
+        meter: &Meter,
+        end_of_turn: impl Fn(),
+        main: M,
+    ) -> io::Result<M::Output> {
         let mut main = pin!(main);
         let mut batch = Vec::with_capacity(self.slots.len() + 1);
         self.main.waker.wake_by_ref();
@@ -155,6 +161,7 @@ impl<F: Future<Output = ()>> Executor<F> {
                 };
                 self.poll(index, slot);
             }
+            end_of_turn();
             meter.end(Instant::now());
             // Whatever was woken since the queue was taken has notified the driver, which then only looks
             // and does not sleep.

@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Wake;
+use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
 
@@ -17,8 +18,8 @@ pub(crate) struct Interrupt(Mutex<State>);
 struct State {
     /// The connection that the thread serves.
     socket: Option<Arc<OwnedFd>>,
-    /// It waits for a request, with nothing of one received.
-    idle: bool,
+    /// Since when it waits for a request, with nothing of one received.
+    idle: Option<Instant>,
     /// Its present connection is to end as soon as it is idle.
     rung: bool,
     /// Every connection is.
@@ -38,27 +39,28 @@ impl Interrupt {
         if let Some(socket) = socket.as_ref().filter(|_| state.cut) {
             let _ = rustix::net::shutdown(socket, Shutdown::Both);
         }
-        *state = State { socket, idle: false, rung: false, ..*state };
+        *state = State { socket, idle: None, rung: false, ..*state };
     }
 
     /// The thread is about to wait for a request. False if it should not, as its connection is to end.
     pub(crate) fn begin_idle(&self) -> bool {
         let mut state = self.state();
-        state.idle = !(state.rung || state.closing);
-        state.idle
+        let wait = !(state.rung || state.closing);
+        state.idle = wait.then(Instant::now);
+        wait
     }
 
     /// That wait is over. True if it was ended from outside.
     pub(crate) fn end_idle(&self) -> bool {
         let mut state = self.state();
-        state.idle = false;
+        state.idle = None;
         state.rung || state.closing
     }
 
-    /// Ends the connection if it is idle; says whether it was.
-    pub(crate) fn ring(&self) -> bool {
+    /// Ends the connection if it has been idle for so long; says whether it was.
+    pub(crate) fn ring(&self, idle: Duration) -> bool {
         let mut state = self.state();
-        if !state.idle || state.rung {
+        if state.rung || state.idle.is_none_or(|since| since.elapsed() < idle) {
             return false;
         }
         state.rung = true;
@@ -91,7 +93,7 @@ impl Wake for Interrupt {
     fn wake_by_ref(self: &Arc<Self>) {
         let mut state = self.state();
         state.closing = true;
-        if state.idle {
+        if state.idle.is_some() {
             close(&state, Shutdown::Read);
         }
     }

@@ -119,7 +119,7 @@ impl<S: Service> Reactor<S> {
             // There is room: it was looked at above, and only this thread fills it.
             let _ = executor.spawn(task);
         };
-        let ended = executor.run(&io, &self.counters.meter, async {
+        let ended = executor.run(&io, &self.counters.meter, || local.end_of_turn(), async {
             self.stop.watch().await;
             match self.source {
                 Source::Inbox(inbox) => {
@@ -250,7 +250,7 @@ pub(crate) fn run_acceptor<D: Driver>(
         Counters::count(&counters.paused);
         io.sleep(io.deadline(PAUSE)).await;
     };
-    executor.run(&io, &counters.meter, async {
+    executor.run(&io, &counters.meter, || {}, async {
         stop.watch().await;
         let listener = Listener::new(&io, fd)?;
         up();

@@ -25,4 +25,8 @@ pub trait Connections<D: Driver> {
     /// Serves one connection until it ends. When `stop` is set the task is woken once, and should then
     /// finish the request under way, if any, and end.
     fn serve(&self, stream: Stream<D>, peer: SocketAddr, stop: Stop) -> impl Future<Output = ()> + 'static;
+
+    /// All connections that had something to do have had their turn, and the thread is about to wait: the moment to
+    /// pass on what was gathered.
+    fn end_of_turn(&self) {}
 }

@@ -27,6 +27,10 @@ use crate::workers::{Class, Setup, Workers};
 /// How often idle connections are closed while others wait for a thread.
 const RELIEF: Duration = Duration::from_millis(20);
 
+/// How long a connection must have been idle to be closed for the sake of another: shorter, and its client is likely
+/// to be sending its next request.
+const IDLE: Duration = Duration::from_millis(250);
+
 /// Idle connections looked for at a time.
 const LOOKED_AT: usize = 64;
 
@@ -242,7 +246,7 @@ impl<S: Service> Threads<S> {
             Counters::count(&own.paused);
             io.sleep(io.deadline(PAUSE)).await;
         };
-        let ended = executor.run(&io, &own.meter, async {
+        let ended = executor.run(&io, &own.meter, || {}, async {
             self.stop.watch().await;
             let listener = Listener::new(&io, self.listener)?;
             up();
@@ -287,7 +291,7 @@ async fn relieve(io: &Io<Epoll>, crew: &dyn Crew, interrupts: &[Mutex<Option<Arc
                 break;
             }
             next = (next + 1) % interrupts.len();
-            reach(&interrupts[next..=next], |interrupt| interrupt.ring());
+            reach(&interrupts[next..=next], |interrupt| interrupt.ring(IDLE));
         }
     }
 }

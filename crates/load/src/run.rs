@@ -189,7 +189,7 @@ impl Worker {
             recorder: RefCell::new(Recorder::new(from, until, seconds)),
             live: self.live,
         });
-        let cpu_share = executor.run(&io, &Meter::default(), async {
+        let cpu_share = executor.run(&io, &Meter::default(), || {}, async {
             for _ in 0..self.connections {
                 // There are as many slots as connections.
                 let _ = executor.spawn(client(io.clone(), job.clone()));

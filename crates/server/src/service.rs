@@ -131,4 +131,8 @@ impl<D: Driver, H: Handler> Connections<D> for OnReactor<H> {
     fn serve(&self, stream: Stream<D>, peer: SocketAddr, stop: Stop) -> impl Future<Output = ()> + 'static {
         serve(Tcp::new(stream), self.0.clone(), peer, stop)
     }
+
+    fn end_of_turn(&self) {
+        self.0.wake_workers();
+    }
 }

@@ -84,11 +84,17 @@ impl<J: Send> Queue<J> for Locked<J> {
         state.jobs[class].push_back(job);
         state.len += 1;
         self.len.store(state.len, Ordering::SeqCst);
-        drop(state);
-        if !self.looking.load(Ordering::SeqCst) && self.idle.load(Ordering::SeqCst) > 0 {
-            self.changed.notify_one();
-        }
         Ok(())
+    }
+
+    fn wake(&self, jobs: usize) {
+        let looking = usize::from(self.looking.load(Ordering::SeqCst));
+        let sleepers = self.idle.load(Ordering::SeqCst);
+        match jobs.saturating_sub(looking) {
+            0 => {}
+            wanted if wanted >= sleepers && sleepers > 1 => self.changed.notify_all(),
+            wanted => (0..wanted.min(sleepers)).for_each(|_| self.changed.notify_one()),
+        }
     }
 
     fn next(&self, _: usize) -> Option<J> {

@@ -165,6 +165,19 @@ impl<J: Send + 'static> Workers<J> {
 
     /// Hands a job over, or gives it back if the queue is full or closed.
     pub fn submit(&self, job: J, class: Class) -> Result<(), J> {
+        self.submit_quietly(job, class)?;
+        self.wake(1);
+        Ok(())
+    }
+
+    /// Wakes sleeping workers for that many jobs that were submitted quietly.
+    pub fn wake(&self, jobs: usize) {
+        self.queue.wake(jobs);
+    }
+
+    /// Hands a job over without waking anybody for it: whoever has several jobs wakes the workers once for all of
+    /// them, and soon.
+    pub fn submit_quietly(&self, job: J, class: Class) -> Result<(), J> {
         match self.queue.push(Waiting { job, since: Instant::now() }, class) {
             Ok(()) => {
                 self.counters.submitted.fetch_add(1, Ordering::Relaxed);

@@ -15,6 +15,12 @@ fn check(kind: topology::Queue, order: Order) {
     work_is_shared(Setup { count: 2, capacity: 2, queue: kind, order });
 }
 
+fn submit(queue: &dyn Queue<usize>, job: usize, class: Class) -> bool {
+    let taken_in = queue.push(job, class).is_ok();
+    queue.wake(usize::from(taken_in));
+    taken_in
+}
+
 /// Whatever is taken in is done, without anything else having to happen.
 fn nothing_is_slept_through(setup: Setup) {
     let model = move || {
@@ -37,7 +43,7 @@ fn nothing_is_slept_through(setup: Setup) {
                     let class = if giver == 0 { Class::High } else { Class::Low };
                     (0..2)
                         .map(|n| giver * 2 + n)
-                        .filter(|job| queue.push(*job, class).is_ok())
+                        .filter(|job| submit(&*queue, *job, class))
                         .collect::<Vec<usize>>()
                 })
             })
@@ -73,7 +79,9 @@ fn work_is_shared(setup: Setup) {
                 })
             })
             .collect();
+        // Both before anybody is woken, as a reactor does it.
         (0..2).for_each(|job| queue.push(job, Class::Normal).unwrap());
+        queue.wake(2);
         (0..2).for_each(|_| _ = seen.recv().unwrap());
         queue.close();
         workers.into_iter().for_each(|worker| worker.join().unwrap());

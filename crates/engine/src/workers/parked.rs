@@ -44,12 +44,18 @@ impl<B> Parked<B> {
         }
     }
 
-    /// Wakes a worker if one sleeps. With the lock taken once in between, a worker about to sleep either has seen
-    /// what was put in before, or sleeps already and is woken.
-    fn wake_one(&self) {
-        if self.idle.load(Ordering::SeqCst) > 0 {
-            drop(lock(&self.sleep));
-            self.changed.notify_one();
+    /// Wakes sleeping workers. With the lock taken once in between, a worker about to sleep either has seen what was
+    /// put in before, or sleeps already and is woken.
+    fn wake_up_to(&self, wanted: usize) {
+        let sleepers = self.idle.load(Ordering::SeqCst);
+        if wanted == 0 || sleepers == 0 {
+            return;
+        }
+        drop(lock(&self.sleep));
+        if wanted >= sleepers && sleepers > 1 {
+            self.changed.notify_all();
+        } else {
+            (0..wanted.min(sleepers)).for_each(|_| self.changed.notify_one());
         }
     }
 
@@ -73,10 +79,12 @@ impl<J: Send, B: Bag<J>> Queue<J> for Parked<B> {
             return Err(job);
         }
         self.bag.put(job, class);
-        if !self.looking.load(Ordering::SeqCst) {
-            self.wake_one();
-        }
         Ok(())
+    }
+
+    fn wake(&self, jobs: usize) {
+        let looking = usize::from(self.looking.load(Ordering::SeqCst));
+        self.wake_up_to(jobs.saturating_sub(looking));
     }
 
     fn next(&self, worker: usize) -> Option<J> {
@@ -90,7 +98,7 @@ impl<J: Send, B: Bag<J>> Queue<J> for Parked<B> {
                 if let Some(job) = self.take(worker) {
                     // Jobs that came while this worker was looking woke nobody else.
                     if self.len.load(Ordering::SeqCst) > 0 {
-                        self.wake_one();
+                        self.wake_up_to(1);
                     }
                     return Some(job);
                 }

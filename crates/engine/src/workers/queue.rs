@@ -20,9 +20,11 @@ pub const PASSED_OVER: usize = 16;
 
 /// A bounded queue from which any number of workers take.
 pub(super) trait Queue<J>: Send + Sync {
-    /// Puts a job in, or gives it back if the queue is full or closed. Wakes a worker if one sleeps and none looks
-    /// for work already.
+    /// Puts a job in, or gives it back if the queue is full or closed. Wakes nobody.
     fn push(&self, job: J, class: Class) -> Result<(), J>;
+
+    /// Wakes sleeping workers for that many jobs that were put in; fewer if one looks for work already.
+    fn wake(&self, jobs: usize);
 
     /// The next job for a worker, waiting for it; `None` when the queue is closed and empty.
     fn next(&self, worker: usize) -> Option<J>;

@@ -1,10 +1,11 @@
 //! What the connections of one reactor share: the handler, the limits, the counters and spare responses.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use engine::Class;
 use wire::{DateField, Status};
 
 use super::Close;
@@ -30,6 +31,8 @@ pub(crate) struct Context<H> {
     /// Where requests are handled; without workers, on the reactor.
     pub(super) workers: Option<Pool>,
     errands: RefCell<Vec<Arc<Errand>>>,
+    /// Requests handed to workers for which none was woken yet.
+    handed_over: Cell<usize>,
     date: RefCell<DateField>,
 }
 
@@ -47,6 +50,7 @@ impl<H: Handler> Context<H> {
             spare: RefCell::new(Vec::with_capacity(SPARE)),
             workers,
             errands: RefCell::new(Vec::with_capacity(SPARE)),
+            handed_over: Cell::new(0),
             date: RefCell::new(DateField::new(SystemTime::now())),
         }
     }
@@ -56,6 +60,21 @@ impl<H: Handler> Context<H> {
     pub(super) fn call(&self, request: &Request<'_>, response: &mut Response) {
         if !call(&*self.handler, request, response) {
             Counters::count(&self.counters.handler_panics);
+        }
+    }
+
+    /// Hands a request over to the workers; false if their queue is full. They are woken at the end of the turn, once
+    /// for all that were handed over in it.
+    pub(super) fn hand_over(&self, workers: &Pool, errand: &Arc<Errand>, class: Class) -> bool {
+        let taken = workers.submit_quietly(errand.clone(), class).is_ok();
+        self.handed_over.set(self.handed_over.get() + usize::from(taken));
+        taken
+    }
+
+    /// Wakes workers for what was handed over since the last time.
+    pub(crate) fn wake_workers(&self) {
+        if let (jobs @ 1.., Some(workers)) = (self.handed_over.take(), &self.workers) {
+            workers.wake(jobs);
         }
     }
 

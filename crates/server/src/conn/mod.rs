@@ -181,7 +181,7 @@ async fn delegate<T: Transport, H: Handler>(
     let errand = context.take_errand();
     let input = wire.take_input();
     errand.load(Cargo { input, response: context.take_response(), peer, panicked: false });
-    let refused = workers.submit(errand.clone(), class).is_err();
+    let refused = !context.hand_over(workers, &errand, class);
     let cargo = if refused { errand.unload() } else { errand.returned().await };
     let Some(Cargo { input, mut response, panicked, .. }) = cargo else { return Err(Close::Done) };
     context.give_errand(errand);

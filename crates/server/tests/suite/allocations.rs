@@ -37,7 +37,7 @@ fn allocations_of(requests: usize, file: &std::path::Path) -> u64 {
         let executor = Executor::new(1, io.driver().unpark());
         let stream = Stream::new(&io, stream.into()).unwrap();
         assert!(executor.spawn(local.serve(stream, peer, Stop::default())).is_ok());
-        executor.run(&io, &engine::meter::Meter::default(), executor.at_most(0)).unwrap();
+        executor.run(&io, &engine::meter::Meter::default(), || {}, executor.at_most(0)).unwrap();
     });
     client.join().unwrap();
     assert_eq!(http.totals().requests, requests as u64);

@@ -60,7 +60,7 @@ pub(crate) fn converse_with(
     let executor = Executor::new(1, unpark);
     let peer = SocketAddr::from(([127, 0, 0, 1], 1234));
     assert!(executor.spawn(local.serve(Stream::on(&io, socket), peer, stop)).is_ok());
-    executor.run(&io, &engine::meter::Meter::default(), executor.at_most(0)).unwrap();
+    executor.run(&io, &engine::meter::Meter::default(), || {}, executor.at_most(0)).unwrap();
     let driver = io.driver();
     assert!(!driver.is_open(socket), "the connection has ended but its socket has not");
     Seen {

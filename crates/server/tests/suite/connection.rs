@@ -310,7 +310,7 @@ fn a_client_with_many_requests_lets_another_have_its_turn() {
         let peer = std::net::SocketAddr::from(([127, 0, 0, 1], port));
         assert!(executor.spawn(local.serve(Stream::on(&io, socket), peer, Stop::default())).is_ok());
     }
-    executor.run(&io, &engine::meter::Meter::default(), executor.at_most(0)).unwrap();
+    executor.run(&io, &engine::meter::Meter::default(), || {}, executor.at_most(0)).unwrap();
     let order = order.lock().unwrap();
     assert_eq!(order.len(), 5_001);
     let waited = order.iter().position(|port| *port == 2).unwrap();
