@@ -30,6 +30,11 @@ impl Deadline {
         }
     }
 
+    /// That much later.
+    pub fn later(self, by: Duration) -> Deadline {
+        Deadline(self.0.map(|at| at + by))
+    }
+
     /// Whether the moment has come.
     pub fn has_passed(self, now: Instant) -> bool {
         self.0.is_some_and(|at| at <= now)

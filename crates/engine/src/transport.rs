@@ -46,6 +46,9 @@ pub trait Transport {
 
     /// The deadline that is `after` from now.
     fn deadline(&self, after: Duration) -> Deadline;
+
+    /// Waits until the deadline.
+    async fn sleep(&self, until: Deadline);
 }
 
 /// A TCP connection. It holds a buffer in either direction only while there are bytes in it.
@@ -154,6 +157,10 @@ impl<D: Driver> Transport for Tcp<D> {
 
     fn deadline(&self, after: Duration) -> Deadline {
         self.stream.io().deadline(after)
+    }
+
+    async fn sleep(&self, until: Deadline) {
+        self.stream.io().sleep(until).await;
     }
 }
 

@@ -17,6 +17,12 @@ pub trait Handler: Send + Sync + 'static {
         Place::Worker
     }
 
+    /// Whether the body of a request is to be read and given to the handler. Otherwise it is read and dropped after the
+    /// answer, so that whoever does not look at bodies is not kept waiting by them.
+    fn wants_body(&self, _request: &Request<'_>) -> bool {
+        false
+    }
+
     /// How urgent a request is, where workers take them by class.
     fn class(&self, _request: &Request<'_>) -> Class {
         Class::Normal
@@ -44,6 +50,8 @@ pub struct Request<'a> {
     pub head: &'a RequestHead<'a, 'a>,
     /// Where it comes from.
     pub peer: SocketAddr,
+    /// Its content, if the handler [wants](Handler::wants_body) it.
+    pub body: &'a [u8],
 }
 
 /// A response under construction.
@@ -66,6 +74,17 @@ pub enum Body {
     Owned(Vec<u8>),
     /// A part of an open file, sent by the kernel.
     File(FileRange),
+    /// As many bytes as that, a little at a time: for experiments with slow answers.
+    Paced(Pace),
+}
+
+/// Bytes that nobody reads, at a given rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Number of bytes.
+    pub length: u64,
+    /// How many of them to send in a second.
+    pub bytes_per_second: u64,
 }
 
 impl Body {
@@ -76,6 +95,7 @@ impl Body {
     pub fn len(&self) -> u64 {
         match self {
             Body::File(range) => range.length,
+            Body::Paced(pace) => pace.length,
             Body::Static(bytes) => bytes.len() as u64,
             Body::Shared(bytes) => bytes.len() as u64,
             Body::Owned(bytes) => bytes.len() as u64,

@@ -5,12 +5,12 @@ pub mod app;
 mod conn;
 mod handler;
 mod limits;
-mod metrics;
+pub mod metrics;
 mod service;
 
 pub use engine::Class;
-pub use handler::{Body, Handler, Place, Request, Response};
+pub use handler::{Body, Handler, Pace, Place, Request, Response};
 pub use limits::Limits;
-pub use metrics::{Counters, Totals};
+pub use metrics::{Counters, Monitor, Totals};
 pub use service::{Http, Pool};
 pub use wire::{Limits as HeadLimits, Method, Status};

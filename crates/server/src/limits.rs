@@ -13,6 +13,10 @@ pub struct Limits {
     pub idle_time: Duration,
     /// How long the client may take none of a response: the connection is cut.
     pub send_time: Duration,
+    /// Largest request body that a handler can have: 413.
+    pub body_bytes: u64,
+    /// Time for the whole body of a request: 408.
+    pub body_time: Duration,
     /// A request body that nobody wants is read and dropped up to this many bytes, so that the connection can
     /// go on; past that it is closed.
     pub discard_bytes: u64,
@@ -27,6 +31,8 @@ impl Default for Limits {
             head_time: Duration::from_secs(10),
             idle_time: Duration::from_secs(60),
             send_time: Duration::from_secs(30),
+            body_bytes: 1024 * 1024,
+            body_time: Duration::from_secs(30),
             discard_bytes: 64 * 1024,
             discard_time: Duration::from_secs(5),
         }

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use engine::workers::Setup;
@@ -30,7 +30,7 @@ pub struct Http<H> {
     counters: Vec<Arc<Counters>>,
     /// None, one for all reactors, or one for each.
     pools: Vec<Pool>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     /// Answers whose connection was gone when they came.
     abandoned: Arc<AtomicU64>,
 }
@@ -43,7 +43,7 @@ impl<H: Handler> Http<H> {
             limits,
             counters: (0..owners).map(|_| Arc::default()).collect(),
             pools: Vec::new(),
-            threads: Vec::new(),
+            threads: Mutex::default(),
             abandoned: Arc::default(),
         }
     }
@@ -64,7 +64,7 @@ impl<H: Handler> Http<H> {
             let name = format!("worker-{index}");
             let (pool, threads) = Workers::start(&name, &Setup::of(topology), work)?;
             http.pools.push(pool);
-            http.threads.extend(threads);
+            http.threads.get_mut().unwrap_or_else(PoisonError::into_inner).extend(threads);
         }
         Ok(http)
     }
@@ -113,14 +113,21 @@ impl<H: Handler> Service for Http<H> {
     }
 }
 
-impl<H> Drop for Http<H> {
+impl<H> Http<H> {
     /// Lets the workers finish what they have, and ends them.
-    fn drop(&mut self) {
+    pub fn finish(&self) {
         self.pools.iter().for_each(|pool| pool.close());
-        for thread in self.threads.drain(..) {
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
             // A worker cannot panic: what its handler does is caught.
             let _ = thread.join();
         }
+    }
+}
+
+impl<H> Drop for Http<H> {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 

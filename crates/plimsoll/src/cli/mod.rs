@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and how each command ends.
 
 mod bench;
+mod daemon;
 mod lab;
 mod serve;
 mod signals;

@@ -8,15 +8,21 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytesize::ByteSize;
-use engine::Settings;
 use engine::listen::BACKLOG;
+use engine::{Model, Settings, Stop};
 use server::app::workload::{MOST_WORK, Work, Workloads};
-use server::app::{Beneath, Classes, Site};
-use server::{Http, Limits};
+use server::app::{Admin, Beneath, Classes, Site};
+use server::{Handler, Http, Limits, Monitor, Totals};
 
 use super::signals::Watch;
 use super::topology::Settled;
-use super::{Failure, topology};
+use super::{Failure, daemon, topology};
+
+/// Most that a request body may be allowed to have; it is held in memory.
+const MOST_BODY: ByteSize = ByteSize(1 << 30);
+
+/// Connections the operator's listener can hold.
+const ADMIN_CONNECTIONS: usize = 64;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -26,6 +32,15 @@ pub(super) struct Args {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
+    /// Address and port for the operator: /healthz, /readyz, /metrics and /metrics.json [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
+    /// Go on in the background once it serves; not needed under a supervisor such as systemd
+    #[arg(long)]
+    daemonize: bool,
+    /// File for the process's number, removed at the end
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
     /// Print the topology that these flags make, and why, and exit
     #[arg(long)]
     explain: bool,
@@ -47,7 +62,8 @@ struct WorkFlags {
     /// What business time does: wait, as for a database, or compute
     #[arg(long, value_enum, default_value = "sleep")]
     work_mode: WorkMode,
-    /// Serve /fast, /slow, /work?sleep=..&spin=..&bytes=.. and /bytes?n=.. too; always with --work
+    /// Serve /fast, /slow, /work?sleep=..&spin=..&bytes=.., /bytes?n=.., /stream?rate=..&for=.. and /echo too; always
+    /// with --work
     #[arg(long)]
     workloads: bool,
     /// Business time of /slow
@@ -95,6 +111,12 @@ struct LimitFlags {
     /// Longest target of a request: 414 past it
     #[arg(long, value_name = "SIZE", default_value = "8KiB")]
     target_bytes: ByteSize,
+    /// Largest request body that is given to an application: 413 past it, at most 1GiB
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    body_bytes: ByteSize,
+    /// Time for a whole request body: 408 past it
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    body_timeout: Duration,
     /// Time for a whole request head: 408 past it
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     header_timeout: Duration,
@@ -127,9 +149,15 @@ impl LimitFlags {
             self.target_bytes,
             self.header_bytes
         );
+        anyhow::ensure!(
+            self.body_bytes <= MOST_BODY,
+            "--body-bytes {}: must be at most {MOST_BODY}",
+            self.body_bytes
+        );
         anyhow::ensure!(self.backlog > 0, "--backlog 0: must be at least 1");
         for (flag, time) in [
             ("--header-timeout", self.header_timeout),
+            ("--body-timeout", self.body_timeout),
             ("--idle-timeout", self.idle_timeout),
             ("--send-timeout", self.send_timeout),
         ] {
@@ -138,6 +166,8 @@ impl LimitFlags {
         Ok(Limits {
             head: wire_limits(self.header_bytes.0 as usize, self.target_bytes.0 as usize),
             head_time: self.header_timeout,
+            body_bytes: self.body_bytes.0,
+            body_time: self.body_timeout,
             idle_time: self.idle_timeout,
             send_time: self.send_timeout,
             ..Limits::default()
@@ -150,6 +180,9 @@ fn wire_limits(head_bytes: usize, target_bytes: usize) -> server::HeadLimits {
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
+    if args.daemonize && !daemon::is_in_background() {
+        return Ok(daemon::start()?);
+    }
     let Settled { topology, cpus, choices, warnings } = args.topology.resolve().map_err(Failure::usage)?;
     for warning in &warnings {
         eprintln!("plimsoll: warning: {warning}");
@@ -167,36 +200,65 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let signals = Watch::start().context("cannot watch for signals")?;
     let application = args.work.around(site).map_err(Failure::usage)?;
     let application = Classes::new(application, args.topology.class);
-    let http = Http::on(application, limits, &topology).context("cannot start the workers")?;
-    let http = Arc::new(http);
-    let settings = Settings {
-        topology,
-        address: args.listen,
-        backlog: args.limits.backlog,
-        drain: args.limits.drain,
-        cpus,
-    };
+    let http = Arc::new(Http::on(application, limits, &topology).context("cannot start the workers")?);
+    let LimitFlags { backlog, drain, .. } = args.limits;
+    let settings = Settings { topology, address: args.listen, backlog, drain, cpus };
     let running = engine::start(&settings, http.clone()).with_context(|| {
         format!("cannot listen on {}: choose another with --listen ADDRESS:PORT", args.listen)
     })?;
+    let monitor = Monitor::new(http.clone(), topology, running.counters())
+        .with_work(|application| application.inner().achieved());
+    let admin = args.admin.map(|address| start_admin(address, monitor, running.stop())).transpose()?;
 
     eprintln!("plimsoll {} serves {}", env!("CARGO_PKG_VERSION"), args.dir.display());
     eprint!("{}", table(&choices));
     eprintln!("  {:<12} {:<24} {}", "files", "beneath the root", kept_by(beneath));
+    if let Some(admin) = &admin {
+        eprintln!("  {:<12} {:<24} --admin", "admin", format!("http://{}/", admin.address()));
+    }
     eprintln!("listening on http://{}/", running.address());
+    let _pid_file = daemon::PidFile::write(args.pid_file)?;
+    daemon::let_go_of_the_terminal()?;
 
-    let drain = humantime::format_duration(args.limits.drain);
+    let time = humantime::format_duration(drain);
     signals.then_stop(running.stop(), move |signal| {
-        eprintln!("stopping: {signal}; requests under way have {drain} to finish");
+        eprintln!("stopping: {signal}; requests under way have {time} to finish");
     });
     running.join().context("the server could not go on")?;
-    let totals = http.totals();
+    http.finish();
+    if let Some(admin) = admin {
+        admin.stop().set();
+        admin.join().context("the admin listener")?;
+    }
+    say_farewell(&http.totals(), http.abandoned());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the operator's listener: one thread of its own, which the traffic does not wait for.
+fn start_admin<H: Handler>(
+    address: SocketAddr,
+    monitor: Monitor<H>,
+    stop: Stop,
+) -> Result<engine::Running, Failure> {
+    let topology = Model::Reactor.row(1, ADMIN_CONNECTIONS);
+    let admin = Admin::new(move || monitor.snapshot(), stop);
+    let http = Http::on(admin, Limits::default(), &topology)?;
+    let settings =
+        Settings { topology, address, backlog: 128, drain: Duration::from_millis(100), cpus: Vec::new() };
+    Ok(engine::start(&settings, Arc::new(http))
+        .with_context(|| format!("cannot listen on {address}: choose another with --admin ADDRESS:PORT"))?)
+}
+
+/// What the server did, in a line, and what went wrong in more of them.
+fn say_farewell(totals: &Totals, abandoned: u64) {
     eprintln!("stopped: {} requests answered", totals.requests);
-    for (name, count) in totals.named().into_iter().filter(|(name, count)| *count > 0 && *name != "requests")
-    {
+    if abandoned > 0 {
+        eprintln!("answers whose connection was gone when they came: {abandoned}");
+    }
+    let told = |(name, count): &(&str, u64)| *count > 0 && *name != "requests";
+    for (name, count) in totals.named().into_iter().filter(told) {
         tracing::info!(count, "{name}");
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The choices, a line for each: setting, value, why.

@@ -40,6 +40,8 @@ pub(crate) struct Server {
     child: Child,
     log: BufReader<ChildStderr>,
     pub(crate) address: SocketAddr,
+    /// What it said before it served.
+    pub(crate) said: String,
     stopped: bool,
 }
 
@@ -64,7 +66,7 @@ impl Server {
             }
             said.push_str(&line);
         };
-        Server { child, log, address, stopped: false }
+        Server { child, log, address, said, stopped: false }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

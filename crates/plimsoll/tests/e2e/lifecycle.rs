@@ -64,6 +64,26 @@ fn a_client_that_does_not_read_holds_it_up_no_longer_than_the_drain_limit() {
 }
 
 #[test]
+fn an_answer_that_comes_after_its_connection_was_cut_off_is_dropped_and_counted() {
+    let site = site();
+    for model in ["reactor-pool", "multi-reactor-pool", "proactor-pool"] {
+        let flags = ["--model", model, "--workloads", "--slow-duration", "600ms", "--drain", "100ms"];
+        let mut server = Server::start(site.path(), &flags);
+        let mut clients: Vec<_> = (0..3).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        server.signal(Signal::TERM);
+        let said = server.wait();
+        assert!(said.contains("answers whose connection was gone when they came: 3"), "{model}: {said}");
+        for client in &mut clients {
+            assert!(client.rest().is_empty(), "{model}");
+        }
+    }
+}
+
+#[test]
 fn connections_that_came_before_the_signal_are_answered() {
     let site = site();
     for flags in MODELS {

@@ -1,5 +1,7 @@
 //! The program from outside: real sockets, real processes, real clients, on every model.
 
+mod admin;
+mod background;
 mod bench;
 mod cli;
 mod clients;

@@ -3,14 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Server, site};
+use crate::common::{Client, MODELS, Server, site};
 
 #[test]
 fn routes_answer_with_and_without_workers() {
     let site = site();
-    for flags in
-        [&["--model", "reactor"][..], &["--model", "reactor-pool"], &["--model", "multi-reactor-pool"]]
-    {
+    for flags in MODELS {
         let server =
             Server::start(site.path(), &[flags, &["--workloads", "--slow-duration", "20ms"]].concat());
         let mut client = server.connect();
@@ -20,7 +18,10 @@ fn routes_answer_with_and_without_workers() {
         assert!(start.elapsed() >= Duration::from_millis(20));
         assert_eq!(client.get("/work?sleep=1ms&spin=1ms&bytes=70000").body.len(), 70_000);
         assert_eq!(client.get("/bytes?n=123456").body.len(), 123_456);
-        for path in ["/work?sleep=soon", "/work?bytes=99999999999", "/bytes"] {
+        let start = Instant::now();
+        assert_eq!(client.get("/stream?rate=100000&for=300ms").body.len(), 30_000);
+        assert!(start.elapsed() >= Duration::from_millis(250), "{:?}", start.elapsed());
+        for path in ["/work?sleep=soon", "/work?bytes=99999999999", "/bytes", "/stream?rate=0&for=1s"] {
             let answer = client.get(path);
             assert!(answer.status == 400 && answer.text().starts_with("expected /"), "{path}: {answer:?}");
         }
@@ -118,7 +119,7 @@ fn sleeping_work_is_done_by_as_many_as_there_are_workers() {
     let clients: Vec<_> = (0..20)
         .map(|_| {
             thread::spawn(move || {
-                let mut client = crate::common::Client::connect(address);
+                let mut client = Client::connect(address);
                 (0..4).for_each(|_| assert_eq!(client.get("/slow").text(), "done\n"));
             })
         })
@@ -128,4 +129,81 @@ fn sleeping_work_is_done_by_as_many_as_there_are_workers() {
     let took = start.elapsed();
     assert!((Duration::from_millis(200)..Duration::from_secs(2)).contains(&took), "{took:?}");
     server.stop();
+}
+
+/// Sends a request with a body and returns the answer.
+fn post(client: &mut Client, fields: &str, body: &[u8]) -> crate::common::Answer {
+    client.send(format!("POST /echo HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+    // An answer may come before all of the body is sent, and the connection may be closed by then.
+    let _ = std::io::Write::write_all(&mut client.0, body);
+    client.answer()
+}
+
+#[test]
+fn what_is_posted_comes_back() {
+    let site = site();
+    let large: Vec<u8> = (0..300_000u32).map(|n| (n * 7 % 251) as u8).collect();
+    for flags in MODELS {
+        let server =
+            Server::start(site.path(), &[flags, &["--workloads", "--body-bytes", "400KiB"]].concat());
+        let mut client = server.connect();
+        for body in [&b""[..], b"x", &large] {
+            let answer = post(&mut client, &format!("Content-Length: {}\r\n", body.len()), body);
+            assert!(answer.status == 200 && answer.body == body, "{flags:?} {}", answer.head);
+        }
+        let chunked = b"5\r\nhello\r\n7;x=y\r\n, world\r\n0\r\nTrailer: t\r\n\r\n";
+        assert_eq!(post(&mut client, "Transfer-Encoding: chunked\r\n", chunked).text(), "hello, world");
+        // A client that asks first is told to go on, and then answered.
+        client.send("POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+        assert_eq!(client.head_of_answer().status, 100);
+        client.send("ok");
+        assert_eq!(client.answer().text(), "ok");
+        assert_eq!(client.get("/echo").status, 405);
+        assert_eq!(client.get("/1k.html").status, 200, "the connection goes on");
+
+        let too_large = post(&mut client, "Content-Length: 999999\r\n", &[]);
+        assert_eq!((too_large.status, too_large.field("Connection")), (413, Some("close")), "{flags:?}");
+        let endless = [b"61A80\r\n".as_slice(), &[b'x'; 400_000], b"\r\n61A80\r\n", &[b'x'; 20_000]].concat();
+        let too_large = post(&mut server.connect(), "Transfer-Encoding: chunked\r\n", &endless);
+        assert_eq!(too_large.status, 413, "{flags:?}");
+        let malformed = post(&mut server.connect(), "Transfer-Encoding: chunked\r\n", b"zz\r\n");
+        assert_eq!(malformed.status, 400, "{flags:?}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_body_that_comes_too_slowly_is_answered_with_408() {
+    let site = site();
+    for flags in [&["--model", "reactor"][..], &["--model", "thread-pool"], &["--model", "proactor"]] {
+        let server =
+            Server::start(site.path(), &[flags, &["--workloads", "--body-timeout", "200ms"]].concat());
+        let start = Instant::now();
+        let answer = post(&mut server.connect(), "Content-Length: 10\r\n", b"half");
+        assert_eq!((answer.status, answer.field("Connection")), (408, Some("close")), "{flags:?}");
+        assert!(start.elapsed() >= Duration::from_millis(200));
+        server.stop();
+    }
+}
+
+#[test]
+fn urgent_requests_overtake_those_that_wait() {
+    let site = site();
+    for queue in ["mutex", "lock-free"] {
+        let flags = ["--model", "reactor-pool", "--workers", "1", "--queue", queue, "--order", "priority"];
+        let work = ["--workloads", "--slow-duration", "100ms", "--class", "/work=high"];
+        let server = Server::start(site.path(), &[&flags[..], &work].concat());
+        let mut slow: Vec<_> = (0..6).map(|_| server.connect()).collect();
+        for client in &mut slow {
+            client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        thread::sleep(Duration::from_millis(50));
+        let mut urgent = server.connect();
+        let start = Instant::now();
+        assert_eq!(urgent.get("/work").text(), "done\n");
+        // In turn it would wait for all six, which is 550 ms; now for the one that is being served.
+        assert!(start.elapsed() < Duration::from_millis(350), "{queue}: {:?}", start.elapsed());
+        slow.iter_mut().for_each(|client| assert_eq!(client.answer().text(), "done\n"));
+        server.stop();
+    }
 }

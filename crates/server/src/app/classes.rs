@@ -37,6 +37,10 @@ impl<H: Handler> Handler for Classes<H> {
         self.inner.place(request)
     }
 
+    fn wants_body(&self, request: &Request<'_>) -> bool {
+        self.inner.wants_body(request)
+    }
+
     fn class(&self, request: &Request<'_>) -> Class {
         self.of_path(request.head.path()).unwrap_or_else(|| self.inner.class(request))
     }

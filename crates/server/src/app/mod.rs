@@ -1,5 +1,6 @@
 //! The applications that come with the server.
 
+pub mod admin;
 mod cache;
 pub mod classes;
 mod media;
@@ -7,6 +8,7 @@ mod root;
 pub mod site;
 pub mod workload;
 
+pub use admin::Admin;
 pub use classes::Classes;
 pub use root::{Beneath, Root};
 pub use site::Site;

@@ -3,15 +3,20 @@
 use std::time::{Duration, Instant};
 
 use engine::Class;
+use engine::histogram::{Distribution, Histogram};
+use thread_local::ThreadLocal;
 use wire::{Method, Status};
 
-use crate::handler::{Body, Handler, Place, Request, Response};
+use crate::handler::{Body, Handler, Pace, Place, Request, Response};
 
 /// Longest business time of one request.
 pub const MOST_WORK: Duration = Duration::from_secs(60);
 
 /// Most bytes that a route makes up for one answer.
 const MOST_BYTES: usize = 64 << 20;
+
+/// Most bytes per second of a stream.
+const MOST_RATE: u64 = 1 << 30;
 
 /// Timer slack in nanoseconds. The kernel may end a sleep this much late to save wake-ups; its own 50 us would
 /// double a sleep of that length (prctl(2), PR_SET_TIMERSLACK).
@@ -62,12 +67,27 @@ pub struct Workloads<H> {
     each: Work,
     /// Business time of `/slow`; without it there are no routes.
     slow: Option<Duration>,
+    /// How long the business time of each request really took, by thread.
+    achieved: ThreadLocal<Histogram>,
 }
 
 impl<H> Workloads<H> {
     /// Adds `each` to every request of `inner`; with `slow` the routes are served before it.
     pub fn new(inner: H, each: Work, slow: Option<Duration>) -> Self {
-        Workloads { inner, each, slow }
+        Workloads { inner, each, slow, achieved: ThreadLocal::new() }
+    }
+
+    /// How long the business time of the requests so far really took. A sleep ends late on a machine that is busy.
+    pub fn achieved(&self) -> Distribution {
+        Distribution::of(&self.achieved)
+    }
+
+    fn take(&self, work: Work) {
+        if work != Work::NONE {
+            let start = Instant::now();
+            work.take();
+            self.achieved.get_or_default().record(start.elapsed());
+        }
     }
 
     /// The route for a request, if it is one.
@@ -79,6 +99,8 @@ impl<H> Workloads<H> {
             "/slow" => Some(Route::Work(Work { sleep: slow, ..Work::NONE }, None)),
             "/work" => Some(parse_work(query)),
             "/bytes" => Some(parse_bytes(query)),
+            "/stream" => Some(parse_stream(query)),
+            "/echo" => Some(Route::Echo),
             _ => None,
         }
     }
@@ -91,11 +113,17 @@ enum Route {
     Fast,
     /// Business time, and then as many bytes as were asked for.
     Work(Work, Option<usize>),
+    /// Bytes at a rate.
+    Stream(Pace),
+    /// What came comes back.
+    Echo,
     /// The query makes no sense; what would.
     Bad(&'static str),
 }
 
 const WORK_QUERY: &str = "expected /work?sleep=200us&spin=50us&bytes=1024, times up to 60s, at most 64 MiB\n";
+const STREAM_QUERY: &str =
+    "expected /stream?rate=65536&for=10s, bytes per second up to 1 GiB, times up to 60s\n";
 const BYTES_QUERY: &str = "expected /bytes?n=1024, at most 64 MiB\n";
 
 fn parse_work(query: &str) -> Route {
@@ -112,6 +140,22 @@ fn parse_work(query: &str) -> Route {
         }
     }
     Route::Work(work, bytes)
+}
+
+fn parse_stream(query: &str) -> Route {
+    let (mut rate, mut time) = (None, None);
+    for pair in query.split('&') {
+        match pair.split_once('=') {
+            Some(("rate", value)) => {
+                rate = value.parse::<u64>().ok().filter(|rate| (1..=MOST_RATE).contains(rate))
+            }
+            Some(("for", value)) => time = parse_time(value),
+            _ => return Route::Bad(STREAM_QUERY),
+        }
+    }
+    let (Some(bytes_per_second), Some(time)) = (rate, time) else { return Route::Bad(STREAM_QUERY) };
+    let length = u128::from(bytes_per_second) * time.as_micros() / 1_000_000;
+    Route::Stream(Pace { length: length as u64, bytes_per_second })
 }
 
 fn parse_bytes(query: &str) -> Route {
@@ -143,24 +187,40 @@ fn parse_size(text: &str) -> Option<usize> {
 impl<H: Handler> Handler for Workloads<H> {
     fn handle(&self, request: &Request<'_>, response: &mut Response) {
         let Some(route) = self.route(request) else {
-            self.each.take();
+            self.take(self.each);
             return self.inner.handle(request, response);
         };
-        if !matches!(request.head.method, Method::Get | Method::Head) {
-            response.plain(Status::METHOD_NOT_ALLOWED).field("Allow", b"GET, HEAD");
+        let allowed = match (route, request.head.method) {
+            (Route::Echo, Method::Post | Method::Put) => true,
+            (Route::Echo, _) => false,
+            (_, method) => matches!(method, Method::Get | Method::Head),
+        };
+        if !allowed {
+            let allow: &[u8] = if route == Route::Echo { b"POST, PUT" } else { b"GET, HEAD" };
+            response.plain(Status::METHOD_NOT_ALLOWED).field("Allow", allow);
             return;
         }
-        response.field("Content-Type", b"text/plain; charset=utf-8");
+        let media: &[u8] = match route {
+            Route::Echo => b"application/octet-stream",
+            _ => b"text/plain; charset=utf-8",
+        };
+        response.field("Content-Type", media);
         match route {
             Route::Fast => response.body(Body::Static(b"fast\n")),
             Route::Bad(expected) => {
                 response.status(Status::BAD_REQUEST).body(Body::Static(expected.as_bytes()))
             }
+            Route::Stream(pace) => response.body(Body::Paced(pace)),
+            Route::Echo => response.body(Body::Owned(request.body.to_vec())),
             Route::Work(work, bytes) => {
-                work.take();
+                self.take(work);
                 response.body(bytes.map_or(Body::Static(b"done\n"), |n| Body::Owned(vec![b'x'; n])))
             }
         };
+    }
+
+    fn wants_body(&self, request: &Request<'_>) -> bool {
+        self.slow.is_some() && request.head.path() == "/echo" || self.inner.wants_body(request)
     }
 
     fn class(&self, request: &Request<'_>) -> Class {
@@ -169,7 +229,7 @@ impl<H: Handler> Handler for Workloads<H> {
 
     fn place(&self, request: &Request<'_>) -> Place {
         match self.route(request) {
-            Some(Route::Fast | Route::Bad(_)) => Place::Reactor,
+            Some(Route::Fast | Route::Bad(_) | Route::Stream(_) | Route::Echo) => Place::Reactor,
             Some(Route::Work(..)) => Place::Worker,
             None if self.each == Work::NONE => self.inner.place(request),
             None => Place::Worker,
@@ -201,6 +261,13 @@ mod tests {
             assert_eq!(parse_work(query), Route::Bad(WORK_QUERY), "{query}");
         }
         assert_eq!(parse_bytes("n="), Route::Bad(BYTES_QUERY));
+        let pace = Pace { length: 32_768, bytes_per_second: 65_536 };
+        assert_eq!(parse_stream("rate=65536&for=500ms"), Route::Stream(pace));
+        for query in
+            ["", "rate=1", "for=1s", "rate=0&for=1s", "rate=9999999999&for=1s", "rate=1&for=61s", "x=1"]
+        {
+            assert_eq!(parse_stream(query), Route::Bad(STREAM_QUERY), "{query}");
+        }
     }
 
     #[test]

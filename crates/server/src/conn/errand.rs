@@ -29,6 +29,8 @@ struct State {
 /// What travels: the input with the request's head at its front, and the response to fill in.
 pub(crate) struct Cargo {
     pub(crate) input: Buf,
+    /// The request's body, if the handler wanted it.
+    pub(crate) body: Vec<u8>,
     pub(crate) response: Box<Response>,
     pub(crate) peer: SocketAddr,
     /// The handler panicked.
@@ -106,7 +108,7 @@ pub(crate) fn run<H: Handler>(errand: &Errand, handler: &H, limits: &wire::Limit
     let mut storage = FieldStorage::new();
     // The connection has found a whole head there before it sent the errand off.
     if let Ok(Some((head, _))) = parse_request(cargo.input.bytes(), &mut storage, limits) {
-        let request = Request { head: &head, peer: cargo.peer };
+        let request = Request { head: &head, peer: cargo.peer, body: &cargo.body };
         cargo.panicked = !call(handler, &request, &mut cargo.response);
     }
     errand.complete(cargo)
@@ -119,7 +121,8 @@ mod tests {
     fn cargo() -> Cargo {
         let mut input = Buf::new();
         input.append(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
-        Cargo { input, response: Box::default(), peer: ([127, 0, 0, 1], 1).into(), panicked: false }
+        let peer = ([127, 0, 0, 1], 1).into();
+        Cargo { input, body: Vec::new(), response: Box::default(), peer, panicked: false }
     }
 
     fn poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> Poll<T> {

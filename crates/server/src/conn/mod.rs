@@ -1,5 +1,6 @@
 //! The HTTP/1.1 connection: read a request, answer it, and so on until one side has had enough.
 
+mod body;
 mod context;
 mod discard;
 mod errand;
@@ -8,7 +9,7 @@ mod write;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use engine::{Class, Deadline, Error, More, Stop, Transport, yield_now};
+use engine::{Buf, Class, Deadline, Error, More, Stop, Transport, yield_now};
 use wire::{FieldStorage, Framing, Method, Reject, Version, parse_request};
 
 pub(crate) use context::Context;
@@ -50,6 +51,8 @@ enum Turn {
     Answered(Box<Response>, Rest),
     /// A request with a head of this many bytes is there, and is for a worker.
     Delegated(usize, Rest, Class),
+    /// A request with a head of this many bytes is there, whose handler wants its body.
+    WantsBody(usize, Rest),
     /// What came is no request that can be answered; say why and close.
     Refused(Reject),
 }
@@ -103,6 +106,13 @@ async fn converse<T: Transport, H: Handler>(
             Turn::Delegated(length, rest, class) => {
                 (delegate(wire, context, length, peer, class).await?, rest)
             }
+            Turn::WantsBody(length, rest) => {
+                // In a box, like a refusal: few connections send bodies.
+                match Box::pin(body::answer(wire, context, length, rest, peer)).await? {
+                    Ok(response) => (response, Rest { body: Framing::None, ..rest }),
+                    Err(reject) => return Box::pin(refuse(wire, context, reject)).await,
+                }
+            }
             Turn::Refused(reject) => {
                 Counters::count(&context.counters.heads_refused);
                 // In a box, as it is rare and would make every connection larger by its size.
@@ -146,9 +156,11 @@ fn take_turn<T: Transport, H: Handler>(
         Ok(None) => return Turn::Incomplete,
         Err(reject) => return Turn::Refused(reject),
     };
+    let request = Request { head: &head, peer, body: &[] };
+    let wants_body = head.framing != Framing::None && context.handler.wants_body(&request);
     let last = !head.keep_alive
         // The client waits for a 100 that will not come: whether its body follows cannot be known.
-        || head.expects_continue
+        || (head.expects_continue && !wants_body)
         // Requests that came in before the stop are still answered.
         || (stop.is_set() && wire.input().len() == length);
     let persistence = match head.version {
@@ -157,7 +169,9 @@ fn take_turn<T: Transport, H: Handler>(
         Version::Http11 => Persistence::KeepAlive,
     };
     let rest = Rest { body: head.framing, head_only: head.method == Method::Head, persistence };
-    let request = Request { head: &head, peer };
+    if wants_body {
+        return Turn::WantsBody(length, rest);
+    }
     if context.workers.is_some() && context.handler.place(&request) == Place::Worker {
         return Turn::Delegated(length, rest, context.handler.class(&request));
     }
@@ -177,24 +191,36 @@ async fn delegate<T: Transport, H: Handler>(
 ) -> Result<Box<Response>, Close> {
     // What was answered before must not wait for this one.
     flush(wire, context).await?;
+    let input = wire.take_input();
+    let cargo = delegate_cargo(context, input, Vec::new(), peer, class).await?;
+    wire.restore_input(cargo.input);
+    wire.consume(length);
+    Ok(cargo.response)
+}
+
+/// Has a worker answer the request at the front of `input`, and returns all that travelled.
+async fn delegate_cargo<H: Handler>(
+    context: &Context<H>,
+    input: Buf,
+    body: Vec<u8>,
+    peer: SocketAddr,
+    class: Class,
+) -> Result<Cargo, Close> {
     let Some(workers) = &context.workers else { return Err(Close::Done) };
     let errand = context.take_errand();
-    let input = wire.take_input();
-    errand.load(Cargo { input, response: context.take_response(), peer, panicked: false });
+    errand.load(Cargo { input, body, response: context.take_response(), peer, panicked: false });
     let refused = !context.hand_over(workers, &errand, class);
     let cargo = if refused { errand.unload() } else { errand.returned().await };
-    let Some(Cargo { input, mut response, panicked, .. }) = cargo else { return Err(Close::Done) };
+    let Some(mut cargo) = cargo else { return Err(Close::Done) };
     context.give_errand(errand);
-    wire.restore_input(input);
-    wire.consume(length);
-    if panicked {
+    if cargo.panicked {
         Counters::count(&context.counters.handler_panics);
     }
     if refused {
         Counters::count(&context.counters.queue_refused);
-        response.plain(wire::Status::SERVICE_UNAVAILABLE).field("Retry-After", b"1");
+        cargo.response.plain(wire::Status::SERVICE_UNAVAILABLE).field("Retry-After", b"1");
     }
-    Ok(response)
+    Ok(cargo)
 }
 
 /// Writes an answer, and reads what the request still has for a body.
@@ -234,7 +260,10 @@ async fn await_input<T: Transport, H: Handler>(
     match wire.fill(until, || idle && stop.is_set()).await {
         Ok(0) if idle => Ok(Some(Close::Done)),
         Ok(0) => Ok(Some(Close::CutShort)),
-        Ok(_) => Ok(None),
+        Ok(n) => {
+            Counters::add(&context.counters.bytes_received, n as u64);
+            Ok(None)
+        }
         Err(Error::Canceled) => Ok(Some(Close::Done)),
         Err(Error::TimedOut) if idle => Ok(Some(Close::Idle)),
         Err(Error::TimedOut) => {
@@ -277,8 +306,7 @@ async fn flush<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>) -> 
     if wire.pending() == 0 {
         return Ok(());
     }
-    let until = wire.deadline(context.limits.send_time);
-    wire.flush(More::No, until).await.map_err(Close::sending)
+    write::send(wire, context, More::No).await
 }
 
 impl Close {

@@ -1,13 +1,22 @@
 //! Putting an answer on the wire: its head, then its body, in as few sends as they fit in.
 
+use std::time::Duration;
+
 use engine::{Buf, Error, More, Transport};
 use wire::Sink;
 
 use super::{Close, Context, Persistence, Rest};
-use crate::handler::{Body, Handler, Response};
+use crate::handler::{Body, Handler, Pace, Response};
+use crate::metrics::Counters;
 
 /// Most bytes that the server's own lines of a head take: status, Date, Content-Length and Connection.
 const OWN_LINES: usize = 256;
+
+/// How often a paced body sends its next bytes.
+const TICK: Duration = Duration::from_millis(10);
+
+/// What a paced body is made of.
+const FILLING: [u8; 4096] = [b'x'; 4096];
 
 /// The engine's buffer as a place for wire's encoders. The caller has made sure of the room.
 struct Out<'a>(&'a mut Buf);
@@ -64,12 +73,39 @@ pub(super) async fn send_body<T: Transport, H: Handler>(
         Body::Static(bytes) => write(wire, context, bytes).await,
         Body::Shared(bytes) => write(wire, context, bytes).await,
         Body::Owned(bytes) => write(wire, context, bytes).await,
+        Body::Paced(pace) => send_paced(wire, context, *pace).await,
         Body::File(range) if range.length == 0 => Ok(()),
         Body::File(range) => {
             send(wire, context, More::Follows).await?;
+            Counters::add(&context.counters.bytes_sent, range.length);
             wire.send_file(range.clone(), context.limits.send_time).await.map_err(Close::sending)
         }
     }
+}
+
+/// Sends bytes at a given rate, a tick's worth at a time.
+async fn send_paced<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    pace: Pace,
+) -> Result<(), Close> {
+    let (mut sent, start) = (0, wire.deadline(Duration::ZERO));
+    for tick in 1u32.. {
+        // What is due by now, counted from the start, so that neither rounding nor lateness adds up.
+        let due = u128::from(pace.bytes_per_second) * u128::from(tick) * TICK.as_micros() / 1_000_000;
+        let due = pace.length.min(due as u64);
+        while sent < due {
+            let n = (due - sent).min(FILLING.len() as u64) as usize;
+            write(wire, context, &FILLING[..n]).await?;
+            sent += n as u64;
+        }
+        send(wire, context, More::No).await?;
+        if sent == pace.length {
+            break;
+        }
+        wire.sleep(start.later(TICK * tick)).await;
+    }
+    Ok(())
 }
 
 async fn write<T: Transport, H: Handler>(
@@ -88,7 +124,13 @@ async fn write<T: Transport, H: Handler>(
     }
 }
 
-async fn send<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>, more: More) -> Result<(), Close> {
+/// Sends all that was put in the output.
+pub(super) async fn send<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    more: More,
+) -> Result<(), Close> {
+    Counters::add(&context.counters.bytes_sent, wire.pending() as u64);
     let until = wire.deadline(context.limits.send_time);
     wire.flush(more, until).await.map_err(|error: Error| Close::sending(error))
 }

@@ -1,9 +1,17 @@
 //! What the connections of one reactor count: one thread writes, any may read and sum.
 
+mod process;
+mod prometheus;
+mod snapshot;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::Status;
+
+pub use process::Process;
+pub use prometheus::prometheus;
+pub use snapshot::{Monitor, Pool, Snapshot, Thread};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -14,7 +22,7 @@ macro_rules! counters {
         }
 
         /// Counters at one moment, summed over reactors.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
         pub struct Totals {
             $($(#[$doc])* pub $name: u64,)*
         }
@@ -66,6 +74,10 @@ counters! {
     handler_panics,
     /// Requests answered with 503 because the queue of the workers was full.
     queue_refused,
+    /// Bytes of requests.
+    bytes_received,
+    /// Bytes of answers that were handed to the kernel.
+    bytes_sent,
     /// Connections that ended for a fault of the kernel or of a file that was cut while it was sent.
     faults,
 }
@@ -74,6 +86,11 @@ impl Counters {
     /// Adds one. A single thread writes each counter, so no locked instruction is needed.
     pub(crate) fn count(counter: &AtomicU64) {
         counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Adds a number.
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
     /// Counts an answer.

@@ -1,0 +1,140 @@
+//! The operator's listener: health, readiness, and metrics that tell what happened.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::common::{Client, MODELS, Server, site};
+
+/// A server with an operator's listener, and that one's address.
+fn start(flags: &[&str]) -> (Server, SocketAddr, tempfile::TempDir) {
+    let site = site();
+    let server = Server::start(site.path(), &[flags, &["--admin", "127.0.0.1:0", "--workloads"]].concat());
+    let line = server.said.lines().find(|line| line.trim_start().starts_with("admin")).unwrap();
+    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
+    (server, address, site)
+}
+
+/// Every sample of the page for Prometheus, as name with labels, and value.
+fn samples(admin: SocketAddr) -> BTreeMap<String, f64> {
+    let answer = Client::connect(admin).get("/metrics");
+    assert_eq!(answer.field("Content-Type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let text = answer.text();
+    let mut typed = std::collections::BTreeSet::new();
+    let mut samples = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            assert!(typed.insert(rest.split(' ').next().unwrap().to_owned()), "typed twice: {line}");
+        } else if !line.starts_with('#') {
+            let (name, value) = line.rsplit_once(' ').unwrap();
+            let family = name.split('{').next().unwrap();
+            let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| family.strip_suffix(end));
+            assert!(
+                typed.contains(family) || base.is_some_and(|base| typed.contains(base)),
+                "not typed: {line}"
+            );
+            assert!(samples.insert(name.to_owned(), value.parse().unwrap()).is_none(), "twice: {line}");
+        }
+    }
+    samples
+}
+
+fn sum(samples: &BTreeMap<String, f64>, family: &str, label: &str) -> f64 {
+    let own = |name: &str| name.split('{').next() == Some(family) && name.contains(label);
+    samples.iter().filter(|(name, _)| own(name)).map(|(_, value)| value).sum()
+}
+
+#[test]
+fn metrics_tell_what_happened_on_every_model() {
+    for flags in MODELS {
+        let (server, admin, _site) = start(flags);
+        let mut client = server.connect();
+        for _ in 0..20 {
+            assert_eq!(client.get("/1k.html").status, 200);
+        }
+        assert_eq!(client.get("/no/such").status, 404);
+        assert_eq!(client.get("/work?sleep=2ms").status, 200);
+        let seen = samples(admin);
+        assert_eq!(sum(&seen, "plimsoll_requests_total", ""), 22.0, "{flags:?}");
+        assert_eq!(sum(&seen, "plimsoll_http_total", "responses_4xx"), 1.0);
+        assert_eq!(sum(&seen, "plimsoll_connections_accepted_total", ""), 1.0);
+        assert_eq!(sum(&seen, "plimsoll_connections_open", ""), 1.0);
+        assert!(sum(&seen, "plimsoll_http_total", "bytes_sent") > 20.0 * 1024.0);
+        assert!(sum(&seen, "plimsoll_http_total", "bytes_received") > 22.0 * 20.0);
+        assert!(sum(&seen, "plimsoll_loop_busy_seconds_total", "") > 0.0);
+        assert!(sum(&seen, "plimsoll_loop_wake_ups_total", "") > 0.0);
+        // The time that the work really took, and not the time that was asked for.
+        assert_eq!(seen["plimsoll_work_seconds_count"], 1.0);
+        assert!((0.002..1.0).contains(&seen["plimsoll_work_seconds_sum"]));
+        if seen.keys().any(|name| name.starts_with("plimsoll_queue_length")) {
+            assert_eq!(sum(&seen, "plimsoll_service_seconds_count", ""), 22.0, "{flags:?}");
+            assert_eq!(sum(&seen, "plimsoll_queue_wait_seconds_count", ""), 22.0, "{flags:?}");
+        }
+        assert!(seen["process_resident_memory_bytes"] > 1e6 && seen["process_threads"] >= 3.0);
+        assert!(sum(&seen, "process_context_switches_total", "involuntary") >= 0.0);
+
+        let json = Client::connect(admin).get("/metrics.json");
+        let json: serde_json::Value = serde_json::from_slice(&json.body).unwrap();
+        assert_eq!(json["schema"], "plimsoll.metrics/1");
+        assert_eq!(
+            json["threads"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|t| t["http"]["requests"].as_u64().unwrap())
+                .sum::<u64>(),
+            22
+        );
+        assert!(json["voluntary_switches_per_request"].as_f64().unwrap() > 0.0);
+        server.stop();
+    }
+}
+
+#[test]
+fn what_was_turned_away_is_counted_by_its_reason() {
+    let flags = ["--model", "reactor-pool", "--workers", "1", "--queue-capacity", "1", "--connections", "8"];
+    let (server, admin, _site) = start(&[&flags[..], &["--slow-duration", "500ms"]].concat());
+    let mut clients: Vec<_> = (0..8).map(|_| server.connect()).collect();
+    clients[0].send("BAD\r\n\r\n").answer();
+    for client in &mut clients[1..6] {
+        client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    let statuses: Vec<u16> = clients[1..6].iter_mut().map(|client| client.answer().status).collect();
+    let refused = statuses.iter().filter(|status| **status == 503).count();
+    assert!(refused >= 2, "{refused}");
+    let seen = samples(admin);
+    let rejected = |reason| sum(&seen, "plimsoll_rejected_total", reason);
+    assert_eq!(rejected("queue_full"), refused as f64);
+    assert_eq!(rejected("bad_head"), 1.0);
+    server.stop();
+}
+
+#[test]
+fn health_and_readiness_are_told_and_readiness_ends_with_the_stop() {
+    let (mut server, admin, _site) = start(&["--model", "reactor", "--slow-duration", "700ms"]);
+    let mut client = Client::connect(admin);
+    assert_eq!((client.get("/healthz").status, client.get("/readyz").status), (200, 200));
+    assert_eq!(client.get("/nothing").status, 404);
+    assert!(client.get("/").text().contains("/metrics.json"));
+    client.send("POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(client.answer().status, 405);
+    // While a request is being finished the operator still gets answers, the traffic's listener none.
+    let mut slow = server.connect();
+    slow.send("GET /stream?rate=1000&for=1s HTTP/1.1\r\nHost: a\r\n\r\n").head_of_answer();
+    server.signal(Signal::TERM);
+    let start = Instant::now();
+    while client.get("/readyz").status == 200 {
+        assert!(start.elapsed() < Duration::from_secs(5));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(client.get("/readyz").status, 503);
+    assert_eq!(client.get("/healthz").status, 200);
+    let mut rest = Vec::new();
+    slow.0.read_to_end(&mut rest).unwrap();
+    assert_eq!(rest.len(), 1000);
+    server.wait();
+    assert!(TcpStream::connect(admin).is_err(), "it ends with the server");
+}

@@ -1,0 +1,105 @@
+//! Requests whose handler wants their body: it is read whole, within bounds, before the handler is asked.
+
+use std::net::SocketAddr;
+
+use engine::{Buf, Error, Transport};
+use wire::{ChunkedDecoder, FieldStorage, Framing, Reject, Status, parse_request};
+
+use super::{Close, Context, Rest, delegate_cargo, flush};
+use crate::handler::{Handler, Place, Request, Response};
+use crate::metrics::Counters;
+
+/// A body that is larger than allowed.
+const TOO_LARGE: Reject =
+    Reject { status: Status::CONTENT_TOO_LARGE, reason: "the request's body is larger than is allowed" };
+
+/// A body that does not come in time.
+const TOO_SLOW: Reject =
+    Reject { status: Status::REQUEST_TIMEOUT, reason: "the request's body took too long" };
+
+/// A body whose chunks make no sense.
+const MALFORMED: Reject =
+    Reject { status: Status::BAD_REQUEST, reason: "the request's chunked body is malformed" };
+
+/// Reads the body of the request at the front of the input, whose head is `length` bytes long, and has the handler
+/// answer; or says why not.
+pub(super) async fn answer<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    length: usize,
+    rest: Rest,
+    peer: SocketAddr,
+) -> Result<Result<Box<Response>, Reject>, Close> {
+    // The head makes room for the body, so it is kept aside.
+    let mut head = Buf::new();
+    head.append(&wire.input()[..length]);
+    wire.consume(length);
+    let mut storage = FieldStorage::new();
+    let Ok(Some((parsed, _))) = parse_request(head.bytes(), &mut storage, &context.limits.head) else {
+        return Err(Close::Done);
+    };
+    if matches!(rest.body, Framing::Length(bytes) if bytes > context.limits.body_bytes) {
+        return Ok(Err(TOO_LARGE));
+    }
+    if parsed.expects_continue && wire.input().is_empty() {
+        wire.output().append(b"HTTP/1.1 100 Continue\r\n\r\n");
+    }
+    flush(wire, context).await?;
+    let body = match read(wire, context, rest.body).await? {
+        Ok(body) => body,
+        Err(reject) => return Ok(Err(reject)),
+    };
+    let request = Request { head: &parsed, peer, body: &body };
+    if context.workers.is_some() && context.handler.place(&request) == Place::Worker {
+        let class = context.handler.class(&request);
+        return delegate_cargo(context, head, body, peer, class).await.map(|cargo| Ok(cargo.response));
+    }
+    let mut response = context.take_response();
+    context.call(&request, &mut response);
+    Ok(Ok(response))
+}
+
+/// Reads a whole body.
+async fn read<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    framing: Framing,
+) -> Result<Result<Vec<u8>, Reject>, Close> {
+    let until = wire.deadline(context.limits.body_time);
+    let mut body = Vec::new();
+    let mut decoder = ChunkedDecoder::new();
+    loop {
+        let done = match framing {
+            Framing::None => true,
+            Framing::Length(length) => {
+                let n = wire.input().len().min(length as usize - body.len());
+                body.extend_from_slice(&wire.input()[..n]);
+                wire.consume(n);
+                body.len() as u64 == length
+            }
+            Framing::Chunked => match decoder.decode(wire.input()) {
+                Ok(step) => {
+                    body.extend_from_slice(&wire.input()[step.data.clone()]);
+                    wire.consume(step.consumed);
+                    step.done
+                }
+                Err(_) => return Ok(Err(MALFORMED)),
+            },
+        };
+        if body.len() as u64 > context.limits.body_bytes {
+            return Ok(Err(TOO_LARGE));
+        }
+        if done {
+            return Ok(Ok(body));
+        }
+        if !wire.input().is_empty() {
+            continue;
+        }
+        match wire.fill(until, || false).await {
+            Ok(0) => return Err(Close::CutShort),
+            Ok(n) => Counters::add(&context.counters.bytes_received, n as u64),
+            Err(Error::TimedOut) => return Ok(Err(TOO_SLOW)),
+            Err(error) => return Err(Close::Broken(error)),
+        }
+    }
+}
