@@ -1,0 +1,161 @@
+//! Serving an application of one's own: a handler, a topology, an address.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::host::{Cores, descriptor_limit};
+use engine::listen::BACKLOG;
+use engine::{Model, Running, Settings, Topology};
+use server::{Handler, Http, Limits};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Most connections for which memory is reserved, over all reactors, unless a topology says otherwise.
+const CONNECTIONS: usize = 16_384;
+
+/// Descriptors that are kept for other things than connections.
+const DESCRIPTORS_KEPT: usize = 64;
+
+/// An application that is about to be served.
+///
+/// Without further words it is served by `multi-reactor` on 127.0.0.1:8080.
+pub struct Server<H> {
+    handler: H,
+    topology: Topology,
+    limits: Limits,
+    address: SocketAddr,
+    drain: Duration,
+}
+
+/// The topology of a model on this host.
+fn of_model(model: Model) -> Topology {
+    let row = model.row(Cores::detect().usable(), 0);
+    let descriptors = descriptor_limit().map_or(usize::MAX, |limit| limit as usize);
+    let all = descriptors.saturating_sub(DESCRIPTORS_KEPT).clamp(1, CONNECTIONS);
+    Topology { connections: (all / row.reactors.max(1)).max(1), ..row }
+}
+
+impl<H: Handler> Server<H> {
+    /// Serves a handler: a closure over a request and a response, or a type of one's own.
+    pub fn new(handler: H) -> Self {
+        Server {
+            handler,
+            topology: of_model(Model::MultiReactor),
+            limits: Limits::default(),
+            address: ([127, 0, 0, 1], 8080).into(),
+            drain: Duration::from_secs(10),
+        }
+    }
+
+    /// Serves it by a model's threads.
+    pub fn model(self, model: Model) -> Self {
+        self.topology(of_model(model))
+    }
+
+    /// Serves it by exactly these threads.
+    pub fn topology(self, topology: Topology) -> Self {
+        Server { topology, ..self }
+    }
+
+    /// The topology as it stands, to change an axis of it.
+    pub fn present_topology(&self) -> Topology {
+        self.topology
+    }
+
+    /// Listens there; port 0 takes a free one.
+    pub fn listen(self, address: impl Into<SocketAddr>) -> Self {
+        Server { address: address.into(), ..self }
+    }
+
+    /// The bounds of a connection.
+    pub fn limits(self, limits: Limits) -> Self {
+        Server { limits, ..self }
+    }
+
+    /// How long requests under way may take to finish after a stop.
+    pub fn drain(self, drain: Duration) -> Self {
+        Server { drain, ..self }
+    }
+
+    /// Starts to serve, in threads of its own.
+    ///
+    /// # Errors
+    /// The topology contradicts itself, the address cannot be listened on, or a thread cannot be started.
+    pub fn start(self) -> io::Result<Serving<H>> {
+        let http = Arc::new(Http::on(self.handler, self.limits, &self.topology)?);
+        let Server { topology, address, drain, .. } = self;
+        let settings = Settings { topology, address, backlog: BACKLOG, drain, cpus: Vec::new() };
+        let running = engine::start(&settings, http.clone())?;
+        Ok(Serving { running, http })
+    }
+
+    /// Serves until SIGTERM or SIGINT comes; then lets the requests under way finish.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start), or a thread could not go on.
+    pub fn run(self) -> io::Result<()> {
+        // Before the first thread starts, so that no signal is missed.
+        let mut signals = Signals::new([SIGTERM, SIGINT])?;
+        let serving = self.start()?;
+        signals.forever().next();
+        serving.stop()
+    }
+}
+
+/// An application that is being served.
+pub struct Serving<H> {
+    running: Running,
+    http: Arc<Http<H>>,
+}
+
+impl<H: Handler> Serving<H> {
+    /// Where clients can connect.
+    pub fn address(&self) -> SocketAddr {
+        self.running.address()
+    }
+
+    /// What has been counted so far.
+    pub fn totals(&self) -> server::Totals {
+        self.http.totals()
+    }
+
+    /// Takes no more connections, lets the requests under way finish, and ends the threads.
+    ///
+    /// # Errors
+    /// A thread could not go on.
+    pub fn stop(self) -> io::Result<()> {
+        self.running.stop().set();
+        self.running.join()?;
+        self.http.finish();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use server::{Body, Request, Response};
+
+    use super::*;
+
+    #[test]
+    fn a_closure_is_served_by_every_model() {
+        for model in Model::ALL {
+            let hello = |request: &Request<'_>, response: &mut Response| {
+                response.body(Body::Owned(format!("you asked for {}", request.head.path()).into()));
+            };
+            let serving = Server::new(hello).model(*model).listen(([127, 0, 0, 1], 0)).start().unwrap();
+            let mut client = TcpStream::connect(serving.address()).unwrap();
+            client.write_all(b"GET /tea HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).unwrap();
+            assert!(answer.ends_with("you asked for /tea"), "{model}: {answer}");
+            assert_eq!(serving.totals().requests, 1);
+            serving.stop().unwrap();
+        }
+    }
+}
