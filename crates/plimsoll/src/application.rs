@@ -8,9 +8,8 @@ use std::time::Duration;
 use engine::host::{Cores, descriptor_limit};
 use engine::listen::BACKLOG;
 use engine::{Model, Running, Settings, Topology};
+use nix::sys::signal::{SigSet, Signal};
 use server::{Handler, Http, Limits};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
 /// Most connections for which memory is reserved, over all reactors, unless a topology says otherwise.
 const CONNECTIONS: usize = 16_384;
@@ -97,9 +96,10 @@ impl<H: Handler> Server<H> {
     /// As for [`start`](Self::start), or a thread could not go on.
     pub fn run(self) -> io::Result<()> {
         // Before the first thread starts, so that no signal is missed.
-        let mut signals = Signals::new([SIGTERM, SIGINT])?;
+        let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
+        signals.thread_block()?;
         let serving = self.start()?;
-        signals.forever().next();
+        signals.wait()?;
         serving.stop()
     }
 }

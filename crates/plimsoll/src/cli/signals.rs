@@ -4,38 +4,41 @@ use std::io;
 use std::thread;
 
 use engine::Stop;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use nix::sys::signal::{SigSet, Signal};
 
 /// Signals that are watched for, and kept until somebody says what they stop.
-pub(super) struct Watch(Signals);
+pub(super) struct Watch(SigSet);
 
 impl Watch {
-    /// Watches from now on. Before other threads start, so that no signal is missed.
+    /// Watches from now on, on this thread and those it starts: so before any other, that no signal is missed.
+    ///
+    /// The signals are blocked and waited for (sigwait(3)), which takes no descriptor and cannot fail.
     ///
     /// # Errors
-    /// The kernel refuses the pipe that this needs.
+    /// The kernel does not know the signals.
     pub(super) fn start() -> io::Result<Self> {
-        Signals::new([SIGTERM, SIGINT]).map(Watch)
+        let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
+        signals.thread_block()?;
+        Ok(Watch(signals))
+    }
+
+    /// Waits for the next of them.
+    pub(super) fn wait(&self) -> Signal {
+        loop {
+            // It fails only for a set that makes no sense.
+            if let Ok(signal) = self.0.wait() {
+                return signal;
+            }
+        }
     }
 
     /// Sets `stop` at the first signal, after telling `announce` its name; ends the process at the second.
     pub(super) fn then_stop(self, stop: Stop, announce: impl FnOnce(&str) + Send + 'static) {
-        let Watch(mut signals) = self;
         thread::spawn(move || {
-            let mut signals = signals.forever();
-            if let Some(signal) = signals.next() {
-                announce(name(signal));
-                stop.set();
-            }
-            if let Some(signal) = signals.next() {
-                eprintln!("stopped at once: {}", name(signal));
-                std::process::exit(1);
-            }
+            announce(self.wait().as_str());
+            stop.set();
+            eprintln!("stopped at once: {}", self.wait().as_str());
+            std::process::exit(1);
         });
     }
-}
-
-fn name(signal: i32) -> &'static str {
-    if signal == SIGINT { "SIGINT" } else { "SIGTERM" }
 }

@@ -6,6 +6,7 @@ mod bench;
 mod cli;
 mod clients;
 mod common;
+mod faults;
 mod lab;
 mod lifecycle;
 mod pressure;

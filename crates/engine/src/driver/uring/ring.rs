@@ -15,6 +15,9 @@ const SUBMISSIONS: u32 = 1024;
 /// Completions the kernel can leave before it has to keep them aside.
 const COMPLETIONS: u32 = 8192;
 
+/// How long to wait before asking a kernel again that is short of memory.
+const SHORT_OF_MEMORY: Duration = Duration::from_millis(1);
+
 /// An io_uring, for the thread that made it.
 pub(super) struct Ring {
     submitter: ManuallyDrop<Submitter<'static>>,
@@ -94,7 +97,12 @@ impl Ring {
             Ok(_) => Ok(()),
             Err(error) => match Errno::from_io_error(&error) {
                 // The time is up, a signal came, or completions must be taken first: all of which the caller sees to.
-                Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
+                Some(Errno::TIME | Errno::INTR | Errno::BUSY) => Ok(()),
+                // The kernel is short of memory. What was queued stays queued, and is handed over the next time.
+                Some(Errno::AGAIN | Errno::NOMEM) => {
+                    std::thread::sleep(SHORT_OF_MEMORY);
+                    Ok(())
+                }
                 _ => Err(error),
             },
         }
