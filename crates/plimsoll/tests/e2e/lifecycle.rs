@@ -1,11 +1,13 @@
 //! Starting and stopping: signals, requests under way, and nothing left behind.
 
 use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::{MODELS, Server, site};
+use crate::common::{Client, MODELS, Server, site};
 
 #[test]
 fn both_signals_stop_it_in_order_and_idle_connections_do_not_hold_it_up() {
@@ -61,6 +63,42 @@ fn a_client_that_does_not_read_holds_it_up_no_longer_than_the_drain_limit() {
         "{:?} {said}",
         start.elapsed()
     );
+}
+
+#[test]
+fn a_stop_under_full_load_loses_no_request() {
+    let site = site();
+    for flags in MODELS {
+        let mut server = Server::start(site.path(), flags);
+        let (address, signalled) = (server.address, AtomicBool::new(false));
+        thread::scope(|scope| {
+            let clients: Vec<_> = (0..32)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut client = Client::connect(address);
+                        let mut answered = 0;
+                        // A request that was sent before the signal must be answered whole; whether one that is sent
+                        // after it is, is the server's affair.
+                        loop {
+                            client.send("GET /1k.html HTTP/1.1\r\nHost: a\r\n\r\n");
+                            let after = signalled.load(Ordering::SeqCst);
+                            if after {
+                                return answered;
+                            }
+                            assert_eq!(client.answer().body.len(), 1024, "after {answered}");
+                            answered += 1;
+                        }
+                    })
+                })
+                .collect();
+            thread::sleep(Duration::from_millis(150));
+            server.signal(Signal::TERM);
+            signalled.store(true, Ordering::SeqCst);
+            let answered: Vec<u32> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+            assert!(answered.iter().all(|n| *n > 0), "{flags:?}: {answered:?}");
+        });
+        server.wait();
+    }
 }
 
 #[test]
