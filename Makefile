@@ -1,6 +1,6 @@
 # The commands people type. Each sets up what it needs and says so.
 
-.PHONY: help demo test bench lint fmt build readme model-check
+.PHONY: help demo test bench soak valgrind lint fmt build readme model-check
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -11,10 +11,16 @@ demo: ## Serve a real site, check every byte of it, measure it, and write a repo
 test: ## Everything that must hold: style, lints, tests with real clients, documentation
 	@scripts/test.sh
 
-bench: ## Processor time per request against the floor and nginx; fails where a budget is missed
+bench: ## Processor time per request of every model, the floor and nginx; fails where a budget is missed
 	@scripts/setup.sh cc nginx-light
 	cargo build --release --locked
-	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run floor
+	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run architectures
+
+soak: ## Slow and fast requests side by side, for an hour or as long as DURATION says
+	@scripts/soak.sh $(or $(DURATION),1h)
+
+valgrind: ## The whole server under valgrind, on every model that it can run
+	@scripts/valgrind.sh
 
 lint: ## Formatting, lints and the rules of the repository
 	cargo fmt --all --check

@@ -16,7 +16,8 @@ pub struct Experiment {
 }
 
 /// Name and plan of each, from `experiments/`.
-const KNOWN: [(&str, &str); 2] = [
+const KNOWN: [(&str, &str); 3] = [
+    ("architectures", include_str!("../../../experiments/architectures.toml")),
     ("floor", include_str!("../../../experiments/floor.toml")),
     ("models", include_str!("../../../experiments/models.toml")),
 ];

@@ -118,6 +118,8 @@ pub struct Budget {
     pub at_least: Option<f64>,
     /// Only at this many connections.
     pub connections: Option<u32>,
+    /// Only where each request has a connection of its own, or only where it has not.
+    pub close: Option<bool>,
 }
 
 /// A figure of a cell.

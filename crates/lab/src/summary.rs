@@ -120,6 +120,7 @@ fn outcomes(budget: &Budget, results: &Results, plan: &Plan) -> Vec<BudgetOutcom
     let own = |key: &&CellKey| {
         key.target == budget.target
             && budget.connections.is_none_or(|connections| connections == key.connections)
+            && budget.close.is_none_or(|close| close == key.close)
     };
     plan.cells().iter().filter(own).map(|key| outcome(budget, results, key)).collect()
 }

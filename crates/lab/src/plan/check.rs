@@ -156,6 +156,9 @@ pub(super) fn budgets(plan: &Plan) -> Result<(), Problem> {
         if bounds.iter().flatten().any(|bound| !bound.is_finite() || *bound < 0.0) {
             return refuse("", format!("the budget of {:?} must have bounds of 0 or more", budget.target));
         }
+        if let Some(close) = budget.close.filter(|wanted| !plan.close.contains(wanted)) {
+            return refuse(".close", format!("a budget is for close = {close}, which no cell has"));
+        }
         if let Some(connections) = budget.connections.filter(|wanted| !plan.connections.contains(wanted)) {
             return refuse(
                 ".connections",

@@ -1,5 +1,7 @@
 //! Requests that take time on purpose: business time for every request, and routes to experiment with.
 
+mod sleep;
+
 use std::time::{Duration, Instant};
 
 use engine::Class;
@@ -18,10 +20,6 @@ const MOST_BYTES: usize = 64 << 20;
 /// Most bytes per second of a stream.
 const MOST_RATE: u64 = 1 << 30;
 
-/// Timer slack in nanoseconds. The kernel may end a sleep this much late to save wake-ups; its own 50 us would
-/// double a sleep of that length (prctl(2), PR_SET_TIMERSLACK).
-const SLACK_NS: u64 = 1;
-
 /// Business time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
@@ -38,8 +36,7 @@ impl Work {
     /// Takes the time, on the calling thread.
     pub fn take(self) {
         if !self.sleep.is_zero() {
-            exact_sleeps();
-            std::thread::sleep(self.sleep);
+            sleep::exactly(self.sleep);
         }
         if !self.spin.is_zero() {
             let end = Instant::now() + self.spin;
@@ -48,17 +45,6 @@ impl Work {
             }
         }
     }
-}
-
-/// Makes the sleeps of the calling thread exact, once.
-fn exact_sleeps() {
-    thread_local! {
-        static EXACT: () = {
-            // Where it is refused sleeps are as exact as the kernel's default makes them.
-            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(SLACK_NS));
-        };
-    }
-    EXACT.with(|()| ());
 }
 
 /// An application with business time added to every request, and with the workload routes if they are wanted.

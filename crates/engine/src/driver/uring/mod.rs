@@ -114,9 +114,12 @@ impl Driver for Uring {
                 self.pool.give(buf);
             }
         }
-        let fd = entry.fd.as_ref().filter(|_| entry.in_kernel > 0).map(OwnedFd::as_raw_fd);
-        if let Some(fd) = fd {
-            self.push_cancel(CancelBuilder::fd(Fd(fd)).all());
+        // Each request by its own tag, which the kernel finds at once; by descriptor it would look at all there are.
+        let inbound = Tag::Inbound(socket.0, entry.generation);
+        let inbound = (entry.inbound == Inbound::UnderWay).then_some(inbound);
+        let flights = entry.waits.each_ref().map(|wait| wait.flight.map(Tag::Flight));
+        for tag in flights.into_iter().flatten().chain(inbound) {
+            self.push_cancel(CancelBuilder::user_data(tag.pack()));
         }
         self.let_go(socket.0);
     }
