@@ -21,7 +21,7 @@ command_of() {
         apache2-utils) echo ab ;;
         nghttp2-client) echo h2load ;;
         nginx-light) echo nginx ;;
-        chromium | curl | strace | wget | wrk) echo "$1" ;;
+        chromium | curl | strace | valgrind | wget | wrk) echo "$1" ;;
         *) echo "" ;;
     esac
 }
