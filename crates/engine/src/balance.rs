@@ -33,8 +33,8 @@ struct View {
     counters: Arc<Counters>,
     /// Connections given to it so far.
     given: u64,
-    /// Of those, since the last sample.
-    given_since: u64,
+    /// Connections it had at the last sample.
+    sampled: u64,
     /// Its busy time at the last sample.
     busy: Duration,
     /// Moving average of the share of time in which it was busy, 0 to 1.
@@ -55,7 +55,7 @@ impl Balancer {
         let view = |counters: &Arc<Counters>| View {
             counters: counters.clone(),
             given: 0,
-            given_since: 0,
+            sampled: 0,
             busy: Duration::ZERO,
             share: 0.0,
         };
@@ -84,7 +84,6 @@ impl Balancer {
         // Ties are broken in turn, so that an idle server does not give everything to its first reactor.
         self.next = (chosen + 1) % count;
         self.reactors[chosen].given += 1;
-        self.reactors[chosen].given_since += 1;
         chosen
     }
 
@@ -94,8 +93,8 @@ impl Balancer {
         among.into_iter().min_by_key(|index| (self.reactors[*index].connections(), turn(*index))).unwrap_or(0)
     }
 
-    /// The reactor that would be the least busy if each connection given to it since the last sample brought as much
-    /// work as the average one.
+    /// The reactor that would be the least busy if each connection that it has more than at the last sample brought as
+    /// much work as the average one.
     fn least_busy(&mut self, now: Instant) -> usize {
         let passed = now.saturating_duration_since(self.sampled);
         if passed >= SAMPLE {
@@ -104,13 +103,15 @@ impl Balancer {
                 let busy = view.counters.meter.busy(now);
                 let share = busy.saturating_sub(view.busy).div_duration_f64(passed).min(1.0);
                 view.share += NEWEST * (share - view.share);
-                (view.busy, view.given_since) = (busy, 0);
+                (view.busy, view.sampled) = (busy, view.connections());
             }
         }
         let connections: u64 = self.reactors.iter().map(View::connections).sum();
         let busy: f64 = self.reactors.iter().map(|view| view.share).sum();
         let each = if connections == 0 { SMALL_SHARE } else { (busy / connections as f64).max(1e-6) };
-        let expected = |view: &View| view.share + each * view.given_since as f64;
+        // Those that have ended since brought little.
+        let more = |view: &View| view.connections().saturating_sub(view.sampled) as f64;
+        let expected = |view: &View| view.share + each * more(view);
         let count = self.reactors.len();
         let order = (0..count).map(|turn| (self.next + turn) % count);
         order

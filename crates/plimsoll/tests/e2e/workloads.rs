@@ -207,3 +207,36 @@ fn urgent_requests_overtake_those_that_wait() {
         server.stop();
     }
 }
+
+#[test]
+fn new_connections_are_kept_from_a_reactor_that_is_busy() {
+    let site = site();
+    // How many of these wait behind a connection whose requests hold one of four reactors up all the time.
+    let slow_ones = |balance| {
+        let flags = ["--model", "multi-reactor", "--reactors", "4", "--workloads", "--balance", balance];
+        let server = Server::start(site.path(), &flags);
+        let (address, over) = (server.address, std::sync::atomic::AtomicBool::new(false));
+        let slow = thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut heavy = Client::connect(address);
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    assert_eq!(heavy.get("/work?sleep=100ms").status, 200);
+                }
+            });
+            thread::sleep(Duration::from_millis(150));
+            let is_slow = |_: &i32| {
+                let start = Instant::now();
+                assert_eq!(Client::connect(address).get("/fast").status, 200);
+                start.elapsed() > Duration::from_millis(30)
+            };
+            let slow = (0..40).filter(is_slow).count();
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            slow
+        });
+        server.stop();
+        slow
+    };
+    let (in_turn, by_load) = (slow_ones("round-robin"), slow_ones("least-busy"));
+    assert!(in_turn >= 5, "a quarter of the connections goes to the busy reactor: {in_turn} of 40");
+    assert!(by_load * 2 < in_turn, "{by_load} of 40, and in turn {in_turn}");
+}

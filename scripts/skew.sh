@@ -1,0 +1,38 @@
+#!/bin/sh
+# A few heavy connections among many light ones: what each way of spreading does to the light ones' tail. Four reactors
+# without workers; two connections whose requests each hold a reactor up for 5 ms, and eight clients that open a connection
+# for each quick request. Prints a table; skew.sh [TIME]
+set -eu
+cd "$(dirname "$0")/.."
+time=${1:-5s}
+cargo build --release --locked
+plimsoll=${CARGO_TARGET_DIR:-target}/release/plimsoll
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+echo hello >"$dir/index.html"
+
+value() { # FILE KEY: the first number of that name
+    sed -n "s/.*\"$2\": *\([0-9.]*\).*/\1/p" "$1" | head -n 1
+}
+
+printf '| spread | balance | light requests/s | p50 us | p90 us | p99 us |\n|---|---|---:|---:|---:|---:|\n'
+for way in "acceptor round-robin" "acceptor least-connections" "acceptor least-busy" "acceptor two-choices" \
+    "reuseport -" "shared -"; do
+    spread=${way% *}
+    balance=${way#* }
+    flags="--model multi-reactor --reactors 4 --workloads --spread $spread"
+    [ "$balance" = - ] || flags="$flags --balance $balance"
+    # shellcheck disable=SC2086 # the flags are words
+    "$plimsoll" serve "$dir" --listen 127.0.0.1:0 $flags 2>"$dir/log" &
+    server=$!
+    until grep -q '^listening on' "$dir/log"; do sleep 0.1; done
+    url=$(sed -n 's/^listening on //p' "$dir/log")
+    "$plimsoll" bench "${url}work?sleep=5ms" -c 2 -d 1h --threads 1 >/dev/null 2>&1 &
+    heavy=$!
+    sleep 0.5
+    "$plimsoll" bench "${url}fast" -c 8 -d "$time" --threads 1 --close --json "$dir/out.json" >/dev/null 2>&1
+    kill "$heavy" "$server"
+    wait "$heavy" "$server" 2>/dev/null || true
+    printf '| %s | %s | %.0f | %s | %s | %s |\n' "$spread" "$balance" "$(value "$dir/out.json" requests_per_second)" \
+        "$(value "$dir/out.json" p50)" "$(value "$dir/out.json" p90)" "$(value "$dir/out.json" p99)"
+done
