@@ -1,6 +1,6 @@
 //! A connection's bytes, buffered both ways: what a protocol reads from, writes to, fills and flushes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::buf::Buf;
 use crate::driver::Driver;
@@ -46,6 +46,9 @@ pub trait Transport {
 
     /// The deadline that is `after` from now.
     fn deadline(&self, after: Duration) -> Deadline;
+
+    /// The time as of the last wake-up.
+    fn now(&self) -> Instant;
 
     /// Waits until the deadline.
     async fn sleep(&self, until: Deadline);
@@ -157,6 +160,10 @@ impl<D: Driver> Transport for Tcp<D> {
 
     fn deadline(&self, after: Duration) -> Deadline {
         self.stream.io().deadline(after)
+    }
+
+    fn now(&self) -> Instant {
+        self.stream.io().now()
     }
 
     async fn sleep(&self, until: Deadline) {

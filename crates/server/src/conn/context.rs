@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::Class;
 use wire::{DateField, Status};
@@ -33,7 +33,8 @@ pub(crate) struct Context<H> {
     errands: RefCell<Vec<Arc<Errand>>>,
     /// Requests handed to workers for which none was woken yet.
     handed_over: Cell<usize>,
-    date: RefCell<DateField>,
+    /// The line, and when it has to be made anew.
+    date: RefCell<(DateField, Instant)>,
 }
 
 impl<H: Handler> Context<H> {
@@ -51,7 +52,7 @@ impl<H: Handler> Context<H> {
             workers,
             errands: RefCell::new(Vec::with_capacity(SPARE)),
             handed_over: Cell::new(0),
-            date: RefCell::new(DateField::new(SystemTime::now())),
+            date: RefCell::new((DateField::new(SystemTime::now()), Instant::now())),
         }
     }
 
@@ -103,11 +104,17 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// The `Date` field line of this second.
-    pub(super) fn with_date<R>(&self, put: impl FnOnce(&DateField) -> R) -> R {
-        let mut date = self.date.borrow_mut();
-        date.refresh(SystemTime::now());
-        put(&date)
+    /// The `Date` field line of this second. The system's clock is read once a second; in between, `now` tells that the
+    /// second is not over.
+    pub(super) fn with_date<R>(&self, now: Instant, put: impl FnOnce(&DateField) -> R) -> R {
+        let (date, until) = &mut *self.date.borrow_mut();
+        if now >= *until {
+            let time = SystemTime::now();
+            date.refresh(time);
+            let into_the_second = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+            *until = now + Duration::from_secs(1) - Duration::from_nanos(into_the_second.into());
+        }
+        put(date)
     }
 
     /// Counts the end of a connection.

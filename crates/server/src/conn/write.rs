@@ -46,9 +46,10 @@ pub(super) async fn write_head<T: Transport, H: Handler>(
     if wire.output().room() < response.fields.len() + OWN_LINES {
         send(wire, context, More::Follows).await?;
     }
+    let now = wire.now();
     let out = &mut Out(wire.output());
     wire::put_status_line(out, response.status);
-    context.with_date(|date| wire::put_date(out, date));
+    context.with_date(now, |date| wire::put_date(out, date));
     out.put(&response.fields);
     if !response.is_bodiless() {
         wire::put_content_length(out, response.body.len());
