@@ -228,7 +228,10 @@ impl<S: Service> Threads<S> {
         let own = self.counters.last().cloned().unwrap_or_default();
         let owners = &self.counters[..self.topology.workers];
         let taken = Cell::new(0u64);
-        let live = || taken.get() - owners.iter().map(|own| own.closed.load(Ordering::Relaxed)).sum::<u64>();
+        let live = || {
+            let closed = owners.iter().map(|own| own.closed.load(Ordering::Relaxed)).sum();
+            taken.get().saturating_sub(closed)
+        };
         let hand_over = async |accepted: Accepted| {
             // Counting costs a look at every thread, so it is done only where the bound could be near.
             let full =
