@@ -158,4 +158,43 @@ mod tests {
             serving.stop().unwrap();
         }
     }
+
+    #[test]
+    fn a_handler_that_panics_costs_its_own_request_on_every_model() {
+        // Else each of them would print its stack.
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(|_| {}));
+        for model in Model::ALL {
+            let moody = |request: &Request<'_>, response: &mut Response| {
+                assert!(request.head.path() != "/panic", "as it was asked to");
+                response.body(Body::Static(b"calm"));
+            };
+            let serving = Server::new(moody).model(*model).listen(([127, 0, 0, 1], 0)).start().unwrap();
+            let mut client = TcpStream::connect(serving.address()).unwrap();
+            // More often than there are threads in most models: none of them may be lost.
+            for _ in 0..70 {
+                client.write_all(b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+                assert!(answer(&mut client).starts_with("HTTP/1.1 500 "), "{model}");
+                client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+                assert!(answer(&mut client).ends_with("calm"), "{model}: the connection goes on");
+            }
+            assert_eq!(serving.totals().handler_panics, 70, "{model}");
+            serving.stop().unwrap();
+        }
+        std::panic::set_hook(hook);
+    }
+
+    /// One answer with a Content-Length.
+    fn answer(client: &mut TcpStream) -> String {
+        let (mut text, mut byte) = (Vec::new(), [0]);
+        while !text.ends_with(b"\r\n\r\n") {
+            client.read_exact(&mut byte).unwrap();
+            text.push(byte[0]);
+        }
+        let head = String::from_utf8(text).unwrap();
+        let length = head.split("Content-Length: ").nth(1).unwrap().split("\r\n").next().unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        client.read_exact(&mut body).unwrap();
+        head + &String::from_utf8(body).unwrap()
+    }
 }
