@@ -59,7 +59,7 @@ impl Uring {
         match (bytes, errno(result)) {
             (Some(bytes), _) => entry.arrived.push_back(Arrived::Bytes(bytes)),
             // It is started again when somebody waits for it.
-            (None, Some(Errno::CANCELED)) => {}
+            (None, Some(Errno::CANCELED | Errno::INTR)) => {}
             // The ring of buffers was empty; it is full again by then.
             (None, Some(Errno::NOBUFS)) if !entry.listening => {}
             (None, Some(errno)) => entry.end = Some(Err(errno)),
