@@ -134,7 +134,8 @@ impl<F: Future<Output = ()>> Executor<F> {
         self.tell_main.set(false);
     }
 
-    /// Runs `main` and the tasks, calling `end_of_turn` before each wait and telling `meter` how busy it is, until `main` ends; tasks that are left are dropped with the executor.
+    /// Runs `main` and the tasks until `main` ends; tasks that are left are dropped with the executor. Calls
+    /// `end_of_turn` before each wait, and tells `meter` how busy it is.
     ///
     /// # Errors
     /// The driver can no longer wait for events.

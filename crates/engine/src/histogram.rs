@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::counter::add;
+
 /// Buckets with an upper bound: 1 us, 2 us, 4 us and so on up to 2^25 us, which is 33.6 s.
 pub const BOUNDS: usize = 26;
 
@@ -37,10 +39,6 @@ impl Histogram {
         add(&self.buckets[bucket.min(BOUNDS)], 1);
         add(&self.sum_ns, ns);
     }
-}
-
-fn add(counter: &AtomicU64, n: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
 impl Distribution {

@@ -2,6 +2,7 @@
 
 mod balance;
 pub mod buf;
+pub mod counter;
 pub mod driver;
 pub mod executor;
 pub mod histogram;

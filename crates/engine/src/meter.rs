@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::counter::add;
+
 /// What a loop tells of itself. Its thread writes, any may read.
 #[derive(Debug)]
 pub struct Meter {
@@ -31,15 +33,15 @@ impl Default for Meter {
 impl Meter {
     /// The loop goes to work.
     pub(crate) fn begin(&self, now: Instant) {
-        self.wake_ups.store(self.wake_ups.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        add(&self.wake_ups, 1);
         self.since_ns.store(self.nanos(now), Ordering::Relaxed);
     }
 
     /// The loop is about to wait.
     pub(crate) fn end(&self, now: Instant) {
-        let since = self.since_ns.swap(WAITING, Ordering::Relaxed);
-        let worked = self.nanos(now).saturating_sub(since);
-        self.busy_ns.store(self.busy_ns.load(Ordering::Relaxed) + worked, Ordering::Relaxed);
+        let worked = self.nanos(now).saturating_sub(self.since_ns.load(Ordering::Relaxed));
+        self.since_ns.store(WAITING, Ordering::Relaxed);
+        add(&self.busy_ns, worked);
     }
 
     /// Time at work up to `now`, work that is not over included.

@@ -4,12 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::balance::Balancer;
+use crate::counter::add;
 use crate::driver::{Driver, Limits};
 use crate::executor::Executor;
 use crate::host;
@@ -53,9 +54,9 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Adds one. A single thread writes each counter, so no locked instruction is needed.
+    /// Adds one.
     pub(crate) fn count(counter: &AtomicU64) {
-        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        add(counter, 1);
     }
 }
 

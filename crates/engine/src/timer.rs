@@ -123,8 +123,18 @@ impl Timers {
         false
     }
 
+    /// How long to sleep from `now` at most: until the next entry comes due or `until` does; `None` for as long as it
+    /// takes.
+    pub fn sleep(&self, now: Instant, until: Deadline) -> Option<Duration> {
+        let asked = until.instant().map(|at| at.saturating_duration_since(now));
+        match (asked, self.next(self.nanos(now))) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
     /// How long until the next entry comes due; `None` if there is none.
-    pub fn next(&self, now: Nanos) -> Option<Duration> {
+    fn next(&self, now: Nanos) -> Option<Duration> {
         self.heap.peek().map(|&Reverse((at, _))| Duration::from_nanos(at.saturating_sub(now)))
     }
 }

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown, SocketFlags};
 
-use super::{Driver, FILE_TURN, Limits, Started, Ticket, accepted, retry, timespec};
+use super::{Driver, FILE_TURN, Limits, Started, Ticket, accepted, retry, send_flags, timespec};
 use crate::buf::{Buf, Pool};
 use crate::interrupt::Interrupt;
 use crate::op::{Done, Error, FileRange, More, Op, Socket};
@@ -95,10 +95,7 @@ impl Blocking {
     }
 
     fn send(&mut self, socket: Socket, mut buf: Buf, more: More, until: Deadline) -> Done {
-        let flags = match more {
-            More::No => SendFlags::NOSIGNAL,
-            More::Follows => SendFlags::NOSIGNAL | SendFlags::MORE,
-        };
+        let flags = send_flags(more);
         let result = match self.entry(socket) {
             None => Err(Error::Os(Errno::BADF)),
             // Without waiting first: an answer nearly always fits, and then needs no time-out to be set.

@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendFlags, Shutdown, SocketFlags};
+use rustix::net::{self, RecvFlags, Shutdown, SocketFlags};
 
 use super::{
-    Driver, FILE_TURN, Lane, Limits, Side, Started, Ticket, accepted, failed, retry, socket_of, timespec,
+    Driver, FILE_TURN, Lane, Limits, Side, Started, Ticket, accepted, failed, retry, send_flags, socket_of,
+    table, timespec,
 };
 use crate::buf::{Buf, Pool};
 use crate::op::{Done, Error, FileRange, More, Op, Socket};
@@ -92,11 +93,7 @@ impl Driver for Epoll {
             epoll::EventFlags::IN | epoll::EventFlags::ET,
         )?;
         let now = Instant::now();
-        let mut entries = Vec::new();
-        entries
-            .try_reserve_exact(limits.sockets)
-            .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "no memory for the socket table"))?;
-        entries.resize_with(limits.sockets, || Entry {
+        let entries = table(limits, || Entry {
             fd: None,
             generation: 0,
             registered: false,
@@ -104,7 +101,7 @@ impl Driver for Epoll {
             hangup: false,
             ready: [false; 2],
             waits: [Wait::IDLE, Wait::IDLE],
-        });
+        })?;
         Ok(Epoll {
             poll,
             unpark,
@@ -200,7 +197,7 @@ impl Driver for Epoll {
 
     fn park(&mut self, until: Deadline) -> io::Result<()> {
         let asleep = !until.has_passed(self.now) && self.unpark.may_sleep();
-        let timeout = if asleep { self.timeout(until) } else { Some(Duration::ZERO) };
+        let timeout = if asleep { self.timers.sleep(Instant::now(), until) } else { Some(Duration::ZERO) };
         let timeout = timeout.map(timespec);
         self.events.clear();
         let waited =
@@ -334,17 +331,6 @@ impl Epoll {
         result
     }
 
-    /// How long to sleep at most; `None` for as long as it takes.
-    fn timeout(&self, until: Deadline) -> Option<Duration> {
-        let now = Instant::now();
-        let asked = until.instant().map(|at| at.saturating_duration_since(now));
-        let next = self.timers.next(self.timers.nanos(now));
-        match (asked, next) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
-    }
-
     fn note_readiness(&mut self) {
         use epoll::EventFlags as Flags;
         for event in &self.events {
@@ -426,12 +412,7 @@ fn receive(fd: &OwnedFd, socket: Socket, buf: Option<Buf>, pool: &mut Pool) -> (
 }
 
 fn send(fd: &OwnedFd, socket: Socket, mut buf: Buf, more: More) -> (Result<Done, Op>, bool) {
-    // Without a signal when the peer is gone: every failure comes back as an error.
-    let flags = match more {
-        More::No => SendFlags::NOSIGNAL,
-        More::Follows => SendFlags::NOSIGNAL | SendFlags::MORE,
-    };
-    match retry(|| net::send(fd, buf.bytes(), flags)) {
+    match retry(|| net::send(fd, buf.bytes(), send_flags(more))) {
         Err(Errno::AGAIN) => (Err(Op::Send(socket, buf, more)), true),
         Err(errno) => (Ok(Done::Sent(buf, Err(errno.into()))), false),
         Ok(n) => {

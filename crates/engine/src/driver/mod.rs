@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::io::Errno;
+use rustix::net::SendFlags;
 
 use crate::buf::Buf;
-use crate::op::{Done, Error, Op, Socket};
+use crate::op::{Done, Error, More, Op, Socket};
 use crate::timer::Deadline;
 use crate::unpark::Unpark;
 
@@ -159,6 +160,24 @@ pub(crate) fn failed(op: Op, error: Error) -> Done {
         Op::SendFile(..) => Done::SentFile(Err(error)),
         Op::Shutdown(_) => Done::ShutDown(Err(error)),
         Op::Sleep => Done::Slept,
+    }
+}
+
+/// A table of as many entries as there may be sockets, reserved at once.
+fn table<E>(limits: Limits, entry: impl FnMut() -> E) -> io::Result<Vec<E>> {
+    let mut entries = Vec::new();
+    entries
+        .try_reserve_exact(limits.sockets)
+        .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "no memory for the socket table"))?;
+    entries.resize_with(limits.sockets, entry);
+    Ok(entries)
+}
+
+/// How to send. Without a signal when the peer is gone: every failure comes back as an error.
+fn send_flags(more: More) -> SendFlags {
+    match more {
+        More::No => SendFlags::NOSIGNAL,
+        More::Follows => SendFlags::NOSIGNAL | SendFlags::MORE,
     }
 }
 

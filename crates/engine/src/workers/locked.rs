@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
-use super::queue::{CLASSES, Class, Queue, Turns};
+use super::queue::{CLASSES, Class, Queue, Turns, notify};
 use super::spin;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, lock};
 use crate::topology::Order;
@@ -15,7 +15,7 @@ pub(super) struct Locked<J> {
     changed: Condvar,
     capacity: usize,
     order: Order,
-    /// The number of jobs, for those who look without the lock.
+    /// The number of jobs; changed with the lock held, and looked at without it too.
     len: AtomicUsize,
     /// The number of workers that sleep, likewise.
     idle: AtomicUsize,
@@ -27,7 +27,6 @@ struct State<J> {
     /// One queue for each class; only the first is used where the order is not by class.
     jobs: [VecDeque<J>; CLASSES],
     turns: Turns,
-    len: usize,
     closed: bool,
 }
 
@@ -38,7 +37,7 @@ impl<J> Locked<J> {
             VecDeque::with_capacity(if used { capacity } else { 0 })
         });
         Locked {
-            state: Mutex::new(State { jobs, turns: Turns::new(), len: 0, closed: false }),
+            state: Mutex::new(State { jobs, turns: Turns::new(), closed: false }),
             changed: Condvar::new(),
             capacity,
             order,
@@ -57,8 +56,7 @@ impl<J> Locked<J> {
                 state.turns.next(waits).and_then(|class| state.jobs[class].pop_front())
             }
         }?;
-        state.len -= 1;
-        self.len.store(state.len, Ordering::SeqCst);
+        self.len.fetch_sub(1, Ordering::SeqCst);
         Some(job)
     }
 
@@ -77,23 +75,21 @@ impl<J> Locked<J> {
 impl<J: Send> Queue<J> for Locked<J> {
     fn push(&self, job: J, class: Class) -> Result<(), J> {
         let mut state = lock(&self.state);
-        if state.len == self.capacity || state.closed {
+        if self.len() == self.capacity || state.closed {
             return Err(job);
         }
         let class = if self.order == Order::Priority { class as usize } else { 0 };
         state.jobs[class].push_back(job);
-        state.len += 1;
-        self.len.store(state.len, Ordering::SeqCst);
+        self.len.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
     fn wake(&self, jobs: usize) {
         let looking = usize::from(self.looking.load(Ordering::SeqCst));
         let sleepers = self.idle.load(Ordering::SeqCst);
-        match jobs.saturating_sub(looking) {
-            0 => {}
-            wanted if wanted >= sleepers && sleepers > 1 => self.changed.notify_all(),
-            wanted => (0..wanted.min(sleepers)).for_each(|_| self.changed.notify_one()),
+        let wanted = jobs.saturating_sub(looking);
+        if wanted > 0 {
+            notify(&self.changed, wanted, sleepers);
         }
     }
 
@@ -103,7 +99,7 @@ impl<J: Send> Queue<J> for Locked<J> {
         loop {
             if let Some(job) = self.pop(&mut state) {
                 // Jobs that came while this worker was looking woke nobody else.
-                let wake = state.len > 0 && self.idle.load(Ordering::SeqCst) > 0;
+                let wake = self.len() > 0 && self.idle.load(Ordering::SeqCst) > 0;
                 drop(state);
                 if looked && wake {
                     self.changed.notify_one();

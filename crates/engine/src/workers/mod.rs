@@ -21,7 +21,7 @@ use parked::Parked;
 use queue::Queue;
 use stealing::Stealing;
 
-pub use queue::{Class, PASSED_OVER};
+pub use queue::Class;
 
 /// How many workers there are, and what their work waits in.
 #[derive(Clone, Copy, Debug)]

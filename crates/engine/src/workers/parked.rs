@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use super::queue::{Class, Queue};
+use super::queue::{Class, Queue, notify};
 use super::spin;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock, yield_now};
 
@@ -52,11 +52,7 @@ impl<B> Parked<B> {
             return;
         }
         drop(lock(&self.sleep));
-        if wanted >= sleepers && sleepers > 1 {
-            self.changed.notify_all();
-        } else {
-            (0..wanted.min(sleepers)).for_each(|_| self.changed.notify_one());
-        }
+        notify(&self.changed, wanted, sleepers);
     }
 
     fn take<J>(&self, worker: usize) -> Option<J>
@@ -71,8 +67,8 @@ impl<B> Parked<B> {
 
 impl<J: Send, B: Bag<J>> Queue<J> for Parked<B> {
     fn push(&self, job: J, class: Class) -> Result<(), J> {
-        // The room is reserved first, and the queue may close only while nothing is reserved: so a worker that
-        // sees it closed with nothing in it will not miss a job that was taken in.
+        // The room is reserved before the look at whether it is closed, and a worker ends only when it sees it closed
+        // with nothing reserved: so no job that was taken in is missed.
         let reserved = self.len.fetch_add(1, Ordering::SeqCst);
         if reserved >= self.capacity || self.closed.load(Ordering::SeqCst) {
             self.len.fetch_sub(1, Ordering::SeqCst);

@@ -1,5 +1,7 @@
 //! What a queue of work is, whatever it is made of.
 
+use crate::sync::Condvar;
+
 /// How urgent a piece of work is; the first goes first where the order is by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
@@ -16,7 +18,7 @@ pub enum Class {
 pub(super) const CLASSES: usize = 3;
 
 /// How many times in a row others may go before a class that waits: then it moves by one, however urgent they are.
-pub const PASSED_OVER: usize = 16;
+pub(super) const PASSED_OVER: usize = 16;
 
 /// A bounded queue from which any number of workers take.
 pub(super) trait Queue<J>: Send + Sync {
@@ -37,6 +39,15 @@ pub(super) trait Queue<J>: Send + Sync {
 
     /// Workers that wait.
     fn idle(&self) -> usize;
+}
+
+/// Wakes as many sleepers as are wanted.
+pub(super) fn notify(sleep: &Condvar, wanted: usize, sleepers: usize) {
+    if wanted >= sleepers && sleepers > 1 {
+        sleep.notify_all();
+    } else {
+        (0..wanted.min(sleepers)).for_each(|_| sleep.notify_one());
+    }
 }
 
 /// Which class is next, given which of them have something.

@@ -1,5 +1,6 @@
 //! Looking for work for a moment before sleeping: a sleep and a wake-up cost two context switches.
 
+use std::cell::Cell;
 use std::sync::LazyLock;
 
 use crate::sync::spin_loop;
@@ -14,28 +15,22 @@ const FEWEST: u32 = if cfg!(shuttle) { 1 } else { 16 };
 static ALONE: LazyLock<bool> =
     LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1));
 
-/// How long one worker looks, by what came of it lately.
-pub(super) struct Spin(std::cell::Cell<u32>);
-
 thread_local! {
-    static SPIN: Spin = const { Spin(std::cell::Cell::new(FEWEST)) };
+    /// How often this worker looks, by what came of it lately.
+    static LOOKS: Cell<u32> = const { Cell::new(FEWEST) };
 }
 
-/// Looks until `found`, or until it is not worth while; says whether it was found.
-pub(super) fn until(found: impl Fn() -> bool) -> bool {
+/// Looks until `found`, or until it is not worth while.
+pub(super) fn until(found: impl Fn() -> bool) {
     if !cfg!(shuttle) && *ALONE {
-        return false;
+        return;
     }
-    SPIN.with(|Spin(looks)| {
-        let most = looks.get();
-        for _ in 0..most {
-            if found() {
-                looks.set((most * 2).min(MOST));
-                return true;
-            }
-            spin_loop();
+    let most = LOOKS.get();
+    for _ in 0..most {
+        if found() {
+            return LOOKS.set((most * 2).min(MOST));
         }
-        looks.set((most / 2).max(FEWEST));
-        false
-    })
+        spin_loop();
+    }
+    LOOKS.set((most / 2).max(FEWEST));
 }

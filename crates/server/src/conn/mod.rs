@@ -60,7 +60,7 @@ enum Turn {
 /// What is still to be done about a request once its handler has answered.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
-    /// How the body of the request is framed; no handler reads it yet.
+    /// How the body of the request is framed that is still to be dropped.
     body: Framing,
     /// The answer must not have a body.
     head_only: bool,
@@ -110,7 +110,10 @@ async fn converse<T: Transport, H: Handler>(
                 // In a box, like a refusal: few connections send bodies.
                 match Box::pin(body::answer(wire, context, length, rest, peer)).await? {
                     Ok(response) => (response, Rest { body: Framing::None, ..rest }),
-                    Err(reject) => return Box::pin(refuse(wire, context, reject)).await,
+                    Err(reject) => {
+                        Counters::count(&context.counters.bodies_refused);
+                        return Box::pin(refuse(wire, context, reject)).await;
+                    }
                 }
             }
             Turn::Refused(reject) => {

@@ -70,6 +70,8 @@ counters! {
     departures,
     /// Connections closed because a request body that nobody wanted was too large or too slow.
     bodies_not_discarded,
+    /// Requests whose body was refused: too large, too slow or malformed.
+    bodies_refused,
     /// Handlers that panicked; each was answered with 500.
     handler_panics,
     /// Requests answered with 503 because the queue of the workers was full.
@@ -83,14 +85,14 @@ counters! {
 }
 
 impl Counters {
-    /// Adds one. A single thread writes each counter, so no locked instruction is needed.
+    /// Adds one.
     pub(crate) fn count(counter: &AtomicU64) {
-        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Self::add(counter, 1);
     }
 
     /// Adds a number.
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
-        counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+        engine::counter::add(counter, n);
     }
 
     /// Counts an answer.

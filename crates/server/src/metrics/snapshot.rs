@@ -141,7 +141,7 @@ impl<H: Handler> Monitor<H> {
                 ("queue_full", totals.queue_refused),
                 ("bad_head", totals.heads_refused),
                 ("head_timeout", totals.head_timeouts),
-                ("body", totals.bodies_not_discarded),
+                ("body", totals.bodies_not_discarded + totals.bodies_refused),
             ],
             answers_abandoned: self.http.abandoned(),
             work: (self.work)(self.http.handler()).into(),

@@ -13,7 +13,7 @@ use super::provided::GROUP;
 use super::tag::Tag;
 use super::{POLLOUT, Uring};
 use crate::buf::Buf;
-use crate::driver::{FILE_TURN, Lane, Side, retry};
+use crate::driver::{FILE_TURN, Lane, Side, retry, send_flags};
 use crate::op::{Done, Error, More, Op, Socket};
 
 impl Uring {
@@ -134,24 +134,20 @@ impl Uring {
         let Some(fd) = self.entries[socket.0 as usize].fd.as_ref().map(AsRawFd::as_raw_fd) else {
             return Ok(Done::Sent(buf, Err(Errno::BADF.into())));
         };
-        let flags = match more {
-            More::No => net::SendFlags::NOSIGNAL,
-            More::Follows => net::SendFlags::NOSIGNAL | net::SendFlags::MORE,
-        };
         let (start, length) = (buf.bytes().as_ptr(), buf.len() as u32);
-        let request = opcode::Send::new(Fd(fd), start, length).flags(flags.bits() as i32).build();
+        let request = opcode::Send::new(Fd(fd), start, length).flags(send_flags(more).bits() as i32).build();
         let lane = Lane { socket: socket.0, side: Side::Write };
         let flight = self.flights.add(lane, Freight::Bytes(buf));
         // SAFETY: the bytes are on the heap and belong to the flight, which is taken apart only by its completion.
-        match unsafe { self.push(&request.user_data(Tag::Flight(flight).pack())) } {
+        match unsafe { self.push(&request.user_data(flight.pack())) } {
             Ok(()) => {
                 self.entries[socket.0 as usize].in_kernel += 1;
                 self.wait(lane).flight = Some(flight);
                 Err(None)
             }
-            Err(error) => match self.flights.remove(flight).freight {
-                Freight::Bytes(buf) => Ok(Done::Sent(buf, Err(error))),
-                Freight::Nothing => Err(None),
+            Err(error) => match self.flights.take_back(flight) {
+                Some(Freight::Bytes(buf)) => Ok(Done::Sent(buf, Err(error))),
+                _ => Err(None),
             },
         }
     }
@@ -164,10 +160,10 @@ impl Uring {
         }
         let fd = self.entries[lane.socket as usize].fd.as_ref().ok_or(Errno::BADF)?.as_raw_fd();
         let flight = self.flights.add(lane, Freight::Nothing);
-        let request = opcode::PollAdd::new(Fd(fd), POLLOUT).build().user_data(Tag::Flight(flight).pack());
+        let request = opcode::PollAdd::new(Fd(fd), POLLOUT).build().user_data(flight.pack());
         // SAFETY: the request points to no memory.
         if let Err(error) = unsafe { self.push(&request) } {
-            self.flights.remove(flight);
+            self.flights.take_back(flight);
             return Err(error);
         }
         self.entries[lane.socket as usize].in_kernel += 1;

@@ -33,7 +33,7 @@ impl Uring {
                     let buffer = cqueue::buffer_select(completion.flags());
                     self.arrived(index, result, buffer, more);
                 }
-                Tag::Flight(index) => self.landed(index, result),
+                Tag::Flight(index, _) => self.landed(index, result),
                 Tag::Wake => {
                     let _ = self.unpark.eventfd().map(|fd| rustix::io::read(fd, &mut [0u8; 8]));
                     if !more && result != -Errno::CANCELED.raw_os_error() {

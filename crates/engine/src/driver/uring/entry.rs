@@ -6,6 +6,7 @@ use std::task::Waker;
 
 use rustix::io::Errno;
 
+use super::tag::Tag;
 use crate::buf::Buf;
 use crate::op::{Done, Error, Op};
 use crate::timer::{Nanos, Timer};
@@ -13,7 +14,7 @@ use crate::timer::{Nanos, Timer};
 /// What the driver knows of one socket, or of one sleep.
 pub(super) struct Entry {
     pub(super) fd: Option<OwnedFd>,
-    /// Changes when the entry is used again, so that a late completion is not taken for a new socket's.
+    /// Changes when the entry is used again, so that a late cancellation does not hit a new socket's request.
     pub(super) generation: u32,
     /// The socket is given up, and closes when the kernel has let go of it.
     pub(super) closing: bool,
@@ -49,7 +50,7 @@ pub(super) struct Wait {
     /// Its answer, once there is one.
     pub(super) done: Option<Done>,
     /// The request that stands for it in the kernel.
-    pub(super) flight: Option<u32>,
+    pub(super) flight: Option<Tag>,
     pub(super) waker: Option<Waker>,
     pub(super) canceled: bool,
     pub(super) timer: Timer,

@@ -1,5 +1,6 @@
 //! Requests that the kernel has, each with the memory it uses: kept here until the kernel has let go.
 
+use super::tag::Tag;
 use crate::buf::Buf;
 use crate::driver::Lane;
 
@@ -21,30 +22,41 @@ pub(super) enum Freight {
     Nothing,
 }
 
-/// All requests under way, by number.
+/// All requests under way, by place.
 #[derive(Default)]
 pub(super) struct Flights {
     table: Vec<Option<Flight>>,
     free: Vec<u32>,
+    /// Requests so far.
+    serial: u32,
 }
 
 impl Flights {
-    /// Takes a request's memory, and gives it a number.
-    pub(super) fn add(&mut self, lane: Lane, freight: Freight) -> u32 {
-        let flight = Some(Flight { lane, freight, orphan: false });
-        if let Some(index) = self.free.pop() {
-            self.table[index as usize] = flight;
-            return index;
-        }
-        self.table.push(flight);
-        (self.table.len() - 1) as u32
+    /// Takes a request's memory, and gives it a tag that no other request had lately: a late cancellation of one that
+    /// is over must not hit another.
+    pub(super) fn add(&mut self, lane: Lane, freight: Freight) -> Tag {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.table.push(None);
+            (self.table.len() - 1) as u32
+        });
+        self.table[index as usize] = Some(Flight { lane, freight, orphan: false });
+        self.serial = self.serial.wrapping_add(1);
+        Tag::Flight(index, self.serial)
     }
 
     /// Nobody waits for the request any more; its memory stays until the kernel has let go.
-    pub(super) fn orphan(&mut self, index: u32) {
-        if let Some(flight) = &mut self.table[index as usize] {
+    pub(super) fn orphan(&mut self, tag: Tag) {
+        if let Tag::Flight(index, _) = tag
+            && let Some(flight) = &mut self.table[index as usize]
+        {
             flight.orphan = true;
         }
+    }
+
+    /// Gives the memory back of a request that the kernel was never given.
+    pub(super) fn take_back(&mut self, tag: Tag) -> Option<Freight> {
+        let Tag::Flight(index, _) = tag else { return None };
+        Some(self.remove(index).freight)
     }
 
     /// Gives the memory back: the kernel has let go.

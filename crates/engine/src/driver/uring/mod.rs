@@ -1,4 +1,4 @@
-//! The io_uring driver: requests go to the kernel in batches, and so do its answers come back.
+//! The io_uring driver: requests go to the kernel in batches, and its answers come back in batches.
 //!
 //! A socket has at most one receive under way, which goes on until it is cancelled (multishot) and takes a buffer from
 //! a shared ring only when bytes arrive. What arrives before the connection asks for it is kept, up to a bound past
@@ -23,7 +23,7 @@ use io_uring::opcode;
 use io_uring::types::{CancelBuilder, Fd};
 use rustix::io::Errno;
 
-use super::{Driver, Lane, Limits, Side, Started, Ticket, failed, socket_of};
+use super::{Driver, Lane, Limits, Side, Started, Ticket, failed, socket_of, table};
 use crate::buf::{Buf, Pool};
 use crate::op::{Done, Error, Op, Socket};
 use crate::timer::{Deadline, NEVER, Nanos, Timers};
@@ -77,18 +77,13 @@ impl Driver for Uring {
         let mut pool = Pool::new(POOLED);
         let provided = Provided::register(ring.submitter(), &mut pool)?;
         let unpark = Unpark::with_eventfd()?;
-        let mut entries = Vec::new();
-        entries
-            .try_reserve_exact(limits.sockets)
-            .map_err(|_| io::Error::new(io::ErrorKind::OutOfMemory, "no memory for the socket table"))?;
-        entries.resize_with(limits.sockets, Entry::free);
         let now = Instant::now();
         let mut uring = Uring {
             ring: ManuallyDrop::new(ring),
             provided: ManuallyDrop::new(provided),
             flights: ManuallyDrop::default(),
             unpark,
-            entries,
+            entries: table(limits, Entry::free)?,
             free: (0..limits.sockets as u32).rev().collect(),
             timers: Timers::new(now),
             pool,
@@ -117,7 +112,7 @@ impl Driver for Uring {
         // Each request by its own tag, which the kernel finds at once; by descriptor it would look at all there are.
         let inbound = Tag::Inbound(socket.0, entry.generation);
         let inbound = (entry.inbound == Inbound::UnderWay).then_some(inbound);
-        let flights = entry.waits.each_ref().map(|wait| wait.flight.map(Tag::Flight));
+        let flights = entry.waits.each_ref().map(|wait| wait.flight);
         for tag in flights.into_iter().flatten().chain(inbound) {
             self.push_cancel(CancelBuilder::user_data(tag.pack()));
         }
@@ -163,7 +158,7 @@ impl Driver for Uring {
             match (wait.flight, wait.op.take()) {
                 (Some(flight), op) => {
                     wait.op = op;
-                    self.push_cancel(CancelBuilder::user_data(Tag::Flight(flight).pack()));
+                    self.push_cancel(CancelBuilder::user_data(flight.pack()));
                 }
                 (None, Some(op)) => return Poll::Ready(self.end(lane, failed(op, error))),
                 (None, None) => {}
@@ -199,16 +194,16 @@ impl Driver for Uring {
         if let Some(flight) = flight {
             // The flight keeps its buffer until the kernel has let go of it.
             self.flights.orphan(flight);
-            self.push_cancel(CancelBuilder::user_data(Tag::Flight(flight).pack()));
+            self.push_cancel(CancelBuilder::user_data(flight.pack()));
         }
     }
 
     fn park(&mut self, until: Deadline) -> io::Result<()> {
         let asleep = !until.has_passed(self.now) && self.unpark.may_sleep();
-        let enter = match self.timeout(until) {
-            _ if !asleep => Enter::No,
-            Some(time) => Enter::AtMost(time),
-            None => Enter::Forever,
+        let enter = match asleep.then(|| self.timers.sleep(Instant::now(), until)) {
+            None => Enter::No,
+            Some(Some(time)) => Enter::AtMost(time),
+            Some(None) => Enter::Forever,
         };
         let entered = self.ring.enter(enter);
         if asleep {
@@ -323,17 +318,6 @@ impl Uring {
             .map_err(|error| Error::Os(Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
         self.in_kernel += 1;
         Ok(())
-    }
-
-    /// How long to sleep at most; `None` for as long as it takes.
-    fn timeout(&self, until: Deadline) -> Option<Duration> {
-        let now = Instant::now();
-        let asked = until.instant().map(|at| at.saturating_duration_since(now));
-        let next = self.timers.next(self.timers.nanos(now));
-        match (asked, next) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
     }
 
     fn fire_timers(&mut self) {

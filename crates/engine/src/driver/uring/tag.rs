@@ -5,8 +5,9 @@
 pub(super) enum Tag {
     /// Receiving on a socket, or accepting, until it is cancelled: the entry and its generation.
     Inbound(u32, u32),
-    /// A request whose memory the kernel uses, or a wait for a socket to become writable: its place in the table.
-    Flight(u32),
+    /// A request whose memory the kernel uses, or a wait for a socket to become writable: its place in the table, and a
+    /// serial number.
+    Flight(u32, u32),
     /// The wait for another thread's wake-up.
     Wake,
     /// A cancellation; whether it found anything does not matter.
@@ -16,20 +17,26 @@ pub(super) enum Tag {
 const KIND: u32 = 62;
 const GENERATION: u64 = (1 << 30) - 1;
 
+/// A place in a table, and whose turn it is there; of that, as much as there is room for.
+fn place(index: u32, turn: u32) -> u64 {
+    (u64::from(turn) & GENERATION) << 32 | u64::from(index)
+}
+
 impl Tag {
     pub(super) fn pack(self) -> u64 {
         match self {
-            Tag::Inbound(entry, generation) => (u64::from(generation) & GENERATION) << 32 | u64::from(entry),
-            Tag::Flight(index) => 1 << KIND | u64::from(index),
+            Tag::Inbound(entry, generation) => place(entry, generation),
+            Tag::Flight(index, serial) => 1 << KIND | place(index, serial),
             Tag::Wake => 2 << KIND,
             Tag::Cancel => 3 << KIND,
         }
     }
 
     pub(super) fn unpack(bits: u64) -> Self {
+        let turn = (bits >> 32 & GENERATION) as u32;
         match bits >> KIND {
-            0 => Tag::Inbound(bits as u32, (bits >> 32) as u32),
-            1 => Tag::Flight(bits as u32),
+            0 => Tag::Inbound(bits as u32, turn),
+            1 => Tag::Flight(bits as u32, turn),
             2 => Tag::Wake,
             _ => Tag::Cancel,
         }
@@ -45,7 +52,7 @@ mod tests {
         for tag in [
             Tag::Inbound(0, 0),
             Tag::Inbound(u32::MAX, GENERATION as u32),
-            Tag::Flight(u32::MAX),
+            Tag::Flight(u32::MAX, GENERATION as u32),
             Tag::Wake,
             Tag::Cancel,
         ] {
