@@ -70,6 +70,19 @@ pub fn descriptor_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
+/// Descriptors that are kept for files, listening sockets and the like.
+const DESCRIPTORS_KEPT: u64 = 64;
+
+/// Connections for which memory is reserved by default, over all reactors, however many descriptors there are.
+const MOST_CONNECTIONS: u64 = 65_536;
+
+/// Connections to reserve memory for per reactor unless it is said how many: what so many descriptors allow, `None`
+/// for no limit. Threads that own connections share one bound, as one reactor does.
+pub fn connections(descriptors: Option<u64>, reactors: usize) -> usize {
+    let all = descriptors.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_KEPT).min(MOST_CONNECTIONS);
+    (all as usize / reactors.max(1)).max(1)
+}
+
 /// Most descriptors that [`raise_descriptor_limit`] asks for where the hard limit is higher still.
 const ENOUGH_DESCRIPTORS: u64 = 1 << 20;
 

@@ -1,11 +1,13 @@
 //! Ending the waits of a thread that blocks in the kernel, from another thread.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Wake;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
+
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// How to reach one blocked thread: by closing directions of the socket that it waits on.
 ///
@@ -30,7 +32,7 @@ struct State {
 
 impl Interrupt {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The thread takes a connection in, or has let go of it.
@@ -57,8 +59,17 @@ impl Interrupt {
         state.rung || state.closing
     }
 
+    /// Lets every connection end as soon as it is idle: this one, and those to come.
+    fn close(&self) {
+        let mut state = self.state();
+        state.closing = true;
+        if state.idle.is_some() {
+            close(&state, Shutdown::Read);
+        }
+    }
+
     /// Ends the connection if it has been idle for so long; says whether it was.
-    pub(crate) fn ring(&self, idle: Duration) -> bool {
+    fn ring(&self, idle: Duration) -> bool {
         let mut state = self.state();
         if state.rung || state.idle.is_none_or(|since| since.elapsed() < idle) {
             return false;
@@ -69,7 +80,7 @@ impl Interrupt {
     }
 
     /// Makes everything on the thread's connection fail.
-    pub(crate) fn cut(&self) -> bool {
+    fn cut(&self) -> bool {
         let mut state = self.state();
         state.cut = true;
         close(&state, Shutdown::Both);
@@ -84,17 +95,62 @@ fn close(state: &State, how: Shutdown) {
     }
 }
 
-/// As the waker of a [`Stop`](crate::Stop): the connections end when they are idle.
-impl Wake for Interrupt {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
+/// The threads of a crew, each in its place, as far as they can be reached.
+pub(crate) struct Interrupts {
+    places: Vec<Mutex<Option<Arc<Interrupt>>>>,
+    closing: AtomicBool,
+}
+
+impl Interrupts {
+    pub(crate) fn new(places: usize) -> Self {
+        Interrupts {
+            places: (0..places).map(|_| Mutex::default()).collect(),
+            closing: AtomicBool::new(false),
+        }
     }
 
-    fn wake_by_ref(self: &Arc<Self>) {
-        let mut state = self.state();
-        state.closing = true;
-        if state.idle.is_some() {
-            close(&state, Shutdown::Read);
+    /// The thread of a place can be reached from now on.
+    pub(crate) fn register(&self, place: usize, interrupt: Arc<Interrupt>) {
+        *lock(&self.places[place]) = Some(interrupt.clone());
+        // After it can be reached, so that one of the two sees the other.
+        if self.closing.load(Ordering::SeqCst) {
+            interrupt.close();
         }
+    }
+
+    /// The thread of a place has ended.
+    pub(crate) fn forget(&self, place: usize) {
+        *lock(&self.places[place]) = None;
+    }
+
+    /// Lets every connection end as soon as it is idle, from now on.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.all().for_each(|interrupt| interrupt.close());
+    }
+
+    /// Makes everything fail; says how many connections that struck.
+    pub(crate) fn cut(&self) -> usize {
+        self.all().filter(|interrupt| interrupt.cut()).count()
+    }
+
+    /// Ends the connection of the thread in one place, if there is one that has been idle for so long.
+    pub(crate) fn ring(&self, place: usize, idle: Duration) {
+        if let Some(interrupt) = self.at(place) {
+            interrupt.ring(idle);
+        }
+    }
+
+    /// How many threads there can be.
+    pub(crate) fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    fn at(&self, place: usize) -> Option<Arc<Interrupt>> {
+        lock(&self.places[place]).clone()
+    }
+
+    fn all(&self) -> impl Iterator<Item = Arc<Interrupt>> {
+        (0..self.places.len()).filter_map(|place| self.at(place))
     }
 }

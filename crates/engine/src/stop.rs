@@ -32,7 +32,7 @@ impl Stop {
     }
 
     /// Wakes this waker when the switch turns on.
-    pub(crate) fn tell(&self, waker: Waker) {
+    fn tell(&self, waker: Waker) {
         self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
     }
 

@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -15,12 +15,13 @@ use crate::driver::blocking::Blocking;
 use crate::driver::epoll::Epoll;
 use crate::driver::{Driver, Limits};
 use crate::executor::Executor;
-use crate::interrupt::Interrupt;
+use crate::interrupt::Interrupts;
 use crate::op::Error;
 use crate::reactor::{Accepted, BESIDE, Counters, LAST_CALL, PAUSE, accept, refuse};
 use crate::service::{Connections, Service};
 use crate::stop::{Stop, either};
 use crate::stream::{Io, Listener, Stream};
+use crate::sync::{Mutex, lock};
 use crate::topology::{Queue, Topology};
 use crate::workers::{Class, Setup, Workers};
 
@@ -121,7 +122,7 @@ impl Crew for PoolOfThreads {
 struct ThreadEach<S> {
     service: Arc<S>,
     counters: Vec<Arc<Counters>>,
-    interrupts: Arc<Vec<Mutex<Option<Arc<Interrupt>>>>>,
+    interrupts: Arc<Interrupts>,
     free: Arc<Mutex<Vec<usize>>>,
     closing: Stop,
     threads: RefCell<Vec<Option<JoinHandle<()>>>>,
@@ -129,7 +130,7 @@ struct ThreadEach<S> {
 
 impl<S: Service> Crew for ThreadEach<S> {
     fn take(&self, accepted: Accepted) -> Result<(), Accepted> {
-        let Some(place) = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop() else {
+        let Some(place) = lock(&self.free).pop() else {
             return Err(accepted);
         };
         // In a cell that both sides hold, so that it comes back where the thread cannot be started.
@@ -138,20 +139,13 @@ impl<S: Service> Crew for ThreadEach<S> {
         let (interrupts, free) = (self.interrupts.clone(), self.free.clone());
         let (closing, inner) = (self.closing.clone(), parcel.clone());
         let started = thread::Builder::new().name(format!("connection-{place}")).spawn(move || {
-            let accepted = inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let accepted = lock(&inner).take();
             if let (Some(accepted), Ok(owner)) = (accepted, Owner::new(place, &service, &counters)) {
-                let interrupt = owner.io.driver().interrupt();
-                let cell =
-                    |interrupt| *interrupts[place].lock().unwrap_or_else(PoisonError::into_inner) = interrupt;
-                cell(Some(interrupt.clone()));
-                // After it can be reached, so that a stop in between is not missed.
-                if closing.is_set() {
-                    Waker::from(interrupt).wake();
-                }
+                interrupts.register(place, owner.io.driver().interrupt());
                 owner.serve(accepted, closing);
-                cell(None);
+                interrupts.forget(place);
             }
-            free.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+            lock(&free).push(place);
         });
         match started {
             Ok(thread) => {
@@ -160,8 +154,8 @@ impl<S: Service> Crew for ThreadEach<S> {
             }
             Err(error) => {
                 tracing::warn!(%error, "no thread for a connection");
-                self.free.lock().unwrap_or_else(PoisonError::into_inner).push(place);
-                parcel.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+                lock(&self.free).push(place);
+                lock(&parcel).take().map_or(Ok(()), Err)
             }
         }
     }
@@ -181,10 +175,9 @@ impl<S: Service> Threads<S> {
     /// Accepts on the calling thread, and serves on others, until stopped and drained; calls `up` when it serves.
     pub(crate) fn run(self, up: &dyn Fn()) -> io::Result<()> {
         let places = self.topology.workers;
-        let interrupts: Arc<Vec<Mutex<Option<Arc<Interrupt>>>>> =
-            Arc::new((0..places).map(|_| Mutex::default()).collect());
+        let interrupts = Arc::new(Interrupts::new(places));
+        let closing = Stop::default();
         if self.topology.queue == Queue::None {
-            let closing = Stop::default();
             let crew = ThreadEach {
                 service: self.service.clone(),
                 counters: self.counters.clone(),
@@ -195,15 +188,12 @@ impl<S: Service> Threads<S> {
             };
             return self.accept(&crew, &interrupts, &closing, up);
         }
-        let closing = Stop::default();
         let (service, counters) = (self.service.clone(), self.counters.clone());
         let (theirs, stop) = (interrupts.clone(), closing.clone());
         let prepare = move |index: usize| {
             // It can fail for want of memory only, and then so does the thread.
             let owner = Owner::new(index, &service, &counters[index]).expect("memory for a thread's buffers");
-            let interrupt = owner.io.driver().interrupt();
-            stop.tell(interrupt.clone().into());
-            *theirs[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(interrupt);
+            theirs.register(index, owner.io.driver().interrupt());
             let stop = stop.clone();
             move |accepted: Accepted| owner.serve(accepted, stop.clone())
         };
@@ -218,7 +208,7 @@ impl<S: Service> Threads<S> {
     fn accept(
         self,
         crew: &dyn Crew,
-        interrupts: &[Mutex<Option<Arc<Interrupt>>>],
+        interrupts: &Interrupts,
         closing: &Stop,
         up: &dyn Fn(),
     ) -> io::Result<()> {
@@ -256,13 +246,13 @@ impl<S: Service> Threads<S> {
             either(accept(&io, listener, &self.stop, hand_over, pause), relieve(&io, crew, interrupts)).await;
             io.sleep(io.deadline(LAST_CALL)).await;
             closing.set();
-            reach(interrupts, |interrupt| Waker::from(interrupt.clone()).wake());
+            interrupts.close();
             crew.close();
             let limit = Instant::now() + self.drain;
             while live() > 0 && Instant::now() < limit {
                 io.sleep(io.deadline(Duration::from_millis(5))).await;
             }
-            let cut = reach(interrupts, |interrupt| interrupt.cut()).into_iter().filter(|had| *had).count();
+            let cut = interrupts.cut();
             if cut > 0 {
                 tracing::warn!(connections = cut, "cut off: still busy at the end of the drain limit");
             }
@@ -274,27 +264,20 @@ impl<S: Service> Threads<S> {
     }
 }
 
-/// Does something to every thread that can be reached.
-fn reach<R>(interrupts: &[Mutex<Option<Arc<Interrupt>>>], act: impl Fn(&Arc<Interrupt>) -> R) -> Vec<R> {
-    let get =
-        |cell: &Mutex<Option<Arc<Interrupt>>>| cell.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    interrupts.iter().filter_map(get).map(|interrupt| act(&interrupt)).collect()
-}
-
 /// Closes idle connections while others wait and no thread is free: a thread that keeps an idle connection open would
 /// make them wait for as long as it may idle.
-async fn relieve(io: &Io<Epoll>, crew: &dyn Crew, interrupts: &[Mutex<Option<Arc<Interrupt>>>]) {
+async fn relieve(io: &Io<Epoll>, crew: &dyn Crew, interrupts: &Interrupts) {
     let mut next = 0;
     loop {
         // Looked at whenever something was accepted, since that is the same task.
         poll_fn(|_| if crew.is_behind() { Poll::Ready(()) } else { Poll::Pending }).await;
         io.sleep(io.deadline(RELIEF)).await;
-        for _ in 0..interrupts.len().min(LOOKED_AT) {
+        for _ in 0..interrupts.places().min(LOOKED_AT) {
             if !crew.is_behind() {
                 break;
             }
-            next = (next + 1) % interrupts.len();
-            reach(&interrupts[next..=next], |interrupt| interrupt.ring(IDLE));
+            next = (next + 1) % interrupts.places();
+            interrupts.ring(next, IDLE);
         }
     }
 }

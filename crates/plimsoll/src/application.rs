@@ -5,17 +5,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::host::{Cores, descriptor_limit};
+use engine::host::{self, Cores};
 use engine::listen::BACKLOG;
 use engine::{Model, Running, Settings, Topology};
-use nix::sys::signal::{SigSet, Signal};
 use server::{Handler, Http, Limits};
 
-/// Most connections for which memory is reserved, over all reactors, unless a topology says otherwise.
-const CONNECTIONS: usize = 16_384;
-
-/// Descriptors that are kept for other things than connections.
-const DESCRIPTORS_KEPT: usize = 64;
+use crate::signals::Watch;
 
 /// An application that is about to be served.
 ///
@@ -31,9 +26,7 @@ pub struct Server<H> {
 /// The topology of a model on this host.
 fn of_model(model: Model) -> Topology {
     let row = model.row(Cores::detect().usable(), 0);
-    let descriptors = descriptor_limit().map_or(usize::MAX, |limit| limit as usize);
-    let all = descriptors.saturating_sub(DESCRIPTORS_KEPT).clamp(1, CONNECTIONS);
-    Topology { connections: (all / row.reactors.max(1)).max(1), ..row }
+    Topology { connections: host::connections(host::descriptor_limit(), row.reactors), ..row }
 }
 
 impl<H: Handler> Server<H> {
@@ -96,10 +89,9 @@ impl<H: Handler> Server<H> {
     /// As for [`start`](Self::start), or a thread could not go on.
     pub fn run(self) -> io::Result<()> {
         // Before the first thread starts, so that no signal is missed.
-        let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
-        signals.thread_block()?;
+        let signals = Watch::start()?;
         let serving = self.start()?;
-        signals.wait()?;
+        signals.wait();
         serving.stop()
     }
 }

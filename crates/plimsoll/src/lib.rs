@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod application;
+pub mod signals;
 
 pub use application::{Server, Serving};
 pub use engine::topology::Axis;

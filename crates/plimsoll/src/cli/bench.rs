@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use load::{Outcome, Phase, Plan, Progress, Stop, Switch};
+use plimsoll::signals::Watch;
 
 use super::Failure;
-use super::signals::Watch;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use lab::{Options, Progress};
 use load::Switch;
+use plimsoll::signals::Watch;
 
 use super::Failure;
-use super::signals::Watch;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {

@@ -4,7 +4,6 @@ mod bench;
 mod daemon;
 mod lab;
 mod serve;
-mod signals;
 mod topology;
 
 use std::process::ExitCode;

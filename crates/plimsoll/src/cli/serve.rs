@@ -10,11 +10,11 @@ use anyhow::Context;
 use bytesize::ByteSize;
 use engine::listen::BACKLOG;
 use engine::{Model, Settings, Stop};
+use plimsoll::signals::Watch;
 use server::app::workload::{MOST_WORK, Work, Workloads};
 use server::app::{Admin, Beneath, Classes, Site};
 use server::{Handler, Http, Limits, Monitor, Totals};
 
-use super::signals::Watch;
 use super::topology::Settled;
 use super::{Failure, daemon, topology};
 

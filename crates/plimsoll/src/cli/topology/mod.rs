@@ -13,12 +13,6 @@ pub(super) use diagram::diagram;
 pub(super) use flags::Flags;
 use parse::{Count, Cpus};
 
-/// Descriptors that are kept for files, listening sockets and the like.
-const DESCRIPTORS_KEPT: u64 = 64;
-
-/// Connections for which memory is reserved by default, over all reactors, however many descriptors there are.
-const MOST_CONNECTIONS_BY_DEFAULT: u64 = 65_536;
-
 /// The model that serves when none is named.
 const DEFAULT: Model = Model::MultiReactor;
 
@@ -256,14 +250,14 @@ impl Flags {
             ),
             Some(n) => (n, "--connections".into()),
             None => {
-                let limit = descriptors.unwrap_or(u64::MAX);
-                let all = limit.saturating_sub(DESCRIPTORS_KEPT).clamp(1, MOST_CONNECTIONS_BY_DEFAULT);
-                let why = if all < MOST_CONNECTIONS_BY_DEFAULT {
-                    format!("from the limit of {limit} descriptors (ulimit -n)")
-                } else {
-                    "the default".into()
+                let connections = host::connections(descriptors, parts);
+                let why = match descriptors {
+                    Some(limit) if connections < host::connections(None, parts) => {
+                        format!("from the limit of {limit} descriptors (ulimit -n)")
+                    }
+                    _ => "the default".into(),
                 };
-                ((all as usize / parts).max(1), why)
+                (connections, why)
             }
         };
         topology.connections = connections;

@@ -7,7 +7,7 @@ use engine::Stop;
 use nix::sys::signal::{SigSet, Signal};
 
 /// Signals that are watched for, and kept until somebody says what they stop.
-pub(super) struct Watch(SigSet);
+pub struct Watch(SigSet);
 
 impl Watch {
     /// Watches from now on, on this thread and those it starts: so before any other, that no signal is missed.
@@ -16,14 +16,14 @@ impl Watch {
     ///
     /// # Errors
     /// The kernel does not know the signals.
-    pub(super) fn start() -> io::Result<Self> {
+    pub fn start() -> io::Result<Self> {
         let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
         signals.thread_block()?;
         Ok(Watch(signals))
     }
 
     /// Waits for the next of them.
-    pub(super) fn wait(&self) -> Signal {
+    pub fn wait(&self) -> Signal {
         loop {
             // It fails only for a set that makes no sense.
             if let Ok(signal) = self.0.wait() {
@@ -33,7 +33,7 @@ impl Watch {
     }
 
     /// Sets `stop` at the first signal, after telling `announce` its name; ends the process at the second.
-    pub(super) fn then_stop(self, stop: Stop, announce: impl FnOnce(&str) + Send + 'static) {
+    pub fn then_stop(self, stop: Stop, announce: impl FnOnce(&str) + Send + 'static) {
         thread::spawn(move || {
             announce(self.wait().as_str());
             stop.set();
