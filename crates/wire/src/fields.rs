@@ -2,6 +2,8 @@
 
 use httparse::Header;
 
+use crate::request::Asks;
+
 /// Everything about framing and persistence that one pass over the fields of a message finds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Survey<'b> {
@@ -14,6 +16,7 @@ pub(crate) struct Survey<'b> {
     pub(crate) close: bool,
     pub(crate) keep_alive: bool,
     pub(crate) expect: Option<Expect>,
+    pub(crate) asks: Asks,
 }
 
 /// What Transfer-Encoding says (RFC 9112, 6.1).
@@ -43,6 +46,14 @@ impl<'b> Survey<'b> {
                 4 if field.name.eq_ignore_ascii_case("host") => {
                     survey.hosts += 1;
                     survey.host = Some(field.value);
+                }
+                5 if field.name.eq_ignore_ascii_case("range") => survey.asks.range = true,
+                8 if field.name.eq_ignore_ascii_case("if-match") => survey.asks.conditional = true,
+                15 if field.name.eq_ignore_ascii_case("accept-encoding") => survey.asks.coding = true,
+                13 if field.name.eq_ignore_ascii_case("if-none-match") => survey.asks.conditional = true,
+                17 if field.name.eq_ignore_ascii_case("if-modified-since") => survey.asks.conditional = true,
+                19 if field.name.eq_ignore_ascii_case("if-unmodified-since") => {
+                    survey.asks.conditional = true
                 }
                 6 if field.name.eq_ignore_ascii_case("expect") => {
                     let known = field.value.eq_ignore_ascii_case(b"100-continue");
@@ -92,12 +103,12 @@ impl<'b> Survey<'b> {
 }
 
 /// The members of a comma-separated list (RFC 9110, 5.6.1), without white space and empty ones.
-fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
 /// A number of digits only: no sign, no space, no overflow.
-fn decimal(value: &[u8]) -> Option<u64> {
+pub(crate) fn decimal(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
     }

@@ -4,20 +4,26 @@
 //! functions; a client reads with [`parse_answer`]. Whoever calls them owns the bytes and does the waiting.
 #![forbid(unsafe_code)]
 
+mod accept;
 mod answer;
 mod chunked;
 mod date;
 mod fields;
+mod precondition;
+mod range;
 mod request;
 mod response;
 mod status;
 mod target;
 
+pub use accept::{Coding, Codings, accepts};
 pub use answer::{AnswerError, AnswerFraming, AnswerHead, parse_answer};
 pub use chunked::{ChunkError, ChunkedDecoder, Step};
 pub use date::{DateField, HttpDate, parse_date};
+pub use precondition::{Validators, Verdict, judge_conditions, range_applies};
+pub use range::{Ranges, resolve_ranges};
 pub use request::{
-    FieldStorage, Framing, Limits, MOST_FIELDS, Method, Reject, RequestHead, Version, parse_request,
+    Asks, FieldStorage, Framing, Limits, MOST_FIELDS, Method, Reject, RequestHead, Version, parse_request,
 };
 pub use response::{BadField, Sink, put_content_length, put_date, put_field, put_status_line};
 pub use status::Status;

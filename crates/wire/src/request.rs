@@ -63,9 +63,22 @@ pub struct RequestHead<'s, 'b> {
     pub keep_alive: bool,
     /// Whether the client waits for a 100 before it sends the body.
     pub expects_continue: bool,
+    /// Which fields are there that ask for another answer than the whole of what the target names.
+    pub asks: Asks,
     fields: &'s [Header<'b>],
     /// Where the path begins in the target: behind the authority of an absolute-form.
     path_at: usize,
+}
+
+/// What the fields of a request ask for, so that a plain request is known without looking at its fields again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asks {
+    /// If-Match, If-None-Match, If-Modified-Since or If-Unmodified-Since: see [`judge_conditions`](crate::judge_conditions).
+    pub conditional: bool,
+    /// Range: see [`resolve_ranges`](crate::resolve_ranges).
+    pub range: bool,
+    /// Accept-Encoding: see [`Codings::of`](crate::Codings::of).
+    pub coding: bool,
 }
 
 /// A request method (RFC 9110, section 9).
@@ -224,6 +237,7 @@ fn judge<'s, 'b>(
         keep_alive: !survey.close && (version == Version::Http11 || survey.keep_alive),
         // A 1.0 client cannot know of 100, and is to be read as not having asked (RFC 9110, 10.1.1).
         expects_continue: survey.expect.is_some() && version == Version::Http11,
+        asks: survey.asks,
         fields,
         path_at,
     })
@@ -319,6 +333,11 @@ impl<'s, 'b> RequestHead<'s, 'b> {
     /// The value of the first field of this name, in any case.
     pub fn field(&self, name: &str) -> Option<&'b [u8]> {
         self.fields().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The values of all fields of this name, in any case.
+    pub fn values(&self, name: &'static str) -> impl Iterator<Item = &'b [u8]> + use<'s, 'b> {
+        self.fields().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
     /// Names and values of all fields, in order.
