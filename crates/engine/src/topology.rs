@@ -40,6 +40,14 @@ impl Topology {
         if self.driver == Kind::Blocking { self.workers } else { self.reactors }
     }
 
+    /// Threads that handle requests.
+    pub fn handlers(&self) -> usize {
+        match self.pools() {
+            0 => self.owners(),
+            pools => pools * self.workers,
+        }
+    }
+
     /// Pools of workers that handle requests for reactors.
     pub fn pools(&self) -> usize {
         match (self.driver, self.workers, self.pool) {

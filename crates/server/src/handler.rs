@@ -6,6 +6,8 @@ use std::sync::Arc;
 use engine::{Class, FileRange};
 use wire::{RequestHead, Status};
 
+use crate::file::FileVersion;
+
 /// An application. It is shared by all threads; a closure over a request and a response is one.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request. The response starts as an empty 200.
@@ -72,8 +74,13 @@ pub enum Body {
     Shared(Arc<[u8]>),
     /// Bytes of its own.
     Owned(Vec<u8>),
-    /// A part of an open file, sent by the kernel.
-    File(FileRange),
+    /// A part of bytes shared with others, from the first number to before the second; both must lie within.
+    Slice(Arc<[u8]>, usize, usize),
+    /// A part of an open file, sent by the kernel. With the state that the file was in when the answer was made, the
+    /// answer is only brought to its end if the file is still in it; otherwise the connection is cut.
+    File(FileRange, Option<FileVersion>),
+    /// One after the other.
+    Sequence(Vec<Body>),
     /// As many bytes as that, a little at a time: for experiments with slow answers.
     Paced(Pace),
 }
@@ -94,7 +101,9 @@ impl Body {
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         match self {
-            Body::File(range) => range.length,
+            Body::File(range, _) => range.length,
+            Body::Slice(_, start, end) => (end - start) as u64,
+            Body::Sequence(bodies) => bodies.iter().map(Body::len).sum(),
             Body::Paced(pace) => pace.length,
             Body::Static(bytes) => bytes.len() as u64,
             Body::Shared(bytes) => bytes.len() as u64,

@@ -3,12 +3,14 @@
 
 pub mod app;
 mod conn;
+mod file;
 mod handler;
 mod limits;
 pub mod metrics;
 mod service;
 
 pub use engine::Class;
+pub use file::FileVersion;
 pub use handler::{Body, Handler, Pace, Place, Request, Response};
 pub use limits::Limits;
 pub use metrics::{Counters, Monitor, Totals};

@@ -4,7 +4,7 @@ use crate::fields::list;
 use crate::request::RequestHead;
 
 /// A content coding, in the order in which the server would choose where the client has no preference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Coding {
     /// RFC 8878
     Zstd,

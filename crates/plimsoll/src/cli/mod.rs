@@ -25,7 +25,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve a directory over HTTP
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Load an HTTP server and measure it
     Bench(bench::Args),
     /// Run a whole experiment and write its report
@@ -69,7 +69,7 @@ pub(crate) fn one_line(message: &str) -> String {
 /// Runs the command that was asked for.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
-        Command::Serve(args) => serve::run(args),
+        Command::Serve(args) => serve::run(*args),
         Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(args),
     }

@@ -1,7 +1,7 @@
 //! Starting and stopping: signals, requests under way, and nothing left behind.
 
 use std::io::Read;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -71,6 +71,7 @@ fn a_stop_under_full_load_loses_no_request() {
     for flags in MODELS {
         let mut server = Server::start(site.path(), flags);
         let (address, signalled) = (server.address, AtomicBool::new(false));
+        let answered_once = AtomicUsize::new(0);
         thread::scope(|scope| {
             let clients: Vec<_> = (0..32)
                 .map(|_| {
@@ -83,19 +84,28 @@ fn a_stop_under_full_load_loses_no_request() {
                             client.send("GET /1k.html HTTP/1.1\r\nHost: a\r\n\r\n");
                             let after = signalled.load(Ordering::SeqCst);
                             if after {
-                                return answered;
+                                return;
                             }
                             assert_eq!(client.answer().body.len(), 1024, "after {answered}");
                             answered += 1;
+                            if answered == 1 {
+                                answered_once.fetch_add(1, Ordering::SeqCst);
+                            }
                         }
                     })
                 })
                 .collect();
-            thread::sleep(Duration::from_millis(150));
-            server.signal(Signal::TERM);
+            while answered_once.load(Ordering::SeqCst) < clients.len() {
+                assert!(clients.iter().all(|client| !client.is_finished()), "{flags:?}: a client failed");
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_millis(100));
+            // In this order: whoever does not see it yet has sent its request before the signal.
             signalled.store(true, Ordering::SeqCst);
-            let answered: Vec<u32> = clients.into_iter().map(|client| client.join().unwrap()).collect();
-            assert!(answered.iter().all(|n| *n > 0), "{flags:?}: {answered:?}");
+            server.signal(Signal::TERM);
+            for client in clients {
+                client.join().unwrap();
+            }
         });
         server.wait();
     }

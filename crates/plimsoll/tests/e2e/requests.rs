@@ -37,9 +37,12 @@ fn errors_have_their_status_and_keep_the_connection_where_they_can() {
         let mut client = server.connect();
         assert_eq!(client.get("/missing").status, 404);
         assert_eq!(client.get("/sub").field("Location"), Some("/sub/"));
-        for method in ["POST", "DELETE", "BREW"] {
+        let allow = Some("GET, HEAD, OPTIONS");
+        for (method, expected) in
+            [("POST", (405, allow)), ("DELETE", (405, allow)), ("TRACE", (405, allow)), ("BREW", (501, None))]
+        {
             let answer = client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n")).answer();
-            assert_eq!((answer.status, answer.field("Allow")), (405, Some("GET, HEAD")));
+            assert_eq!((answer.status, answer.field("Allow")), expected);
         }
         assert_eq!(client.get("/1k.html").status, 200);
         assert_eq!(client.send("no such thing\r\n\r\n").answer().status, 400);

@@ -127,6 +127,7 @@ impl<H: Handler> Context<H> {
             Close::HeadTimeout => &counters.head_timeouts,
             Close::SendTimeout => &counters.send_timeouts,
             Close::NotDiscarded => &counters.bodies_not_discarded,
+            Close::FileChanged => &counters.files_changed,
             Close::Broken(error) if error.is_departure() => &counters.departures,
             Close::Broken(error) => {
                 tracing::debug!(%error, "a connection broke");

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use engine::{Buf, Class, Deadline, Error, More, Stop, Transport, yield_now};
+use rustix::io::Errno;
 use wire::{FieldStorage, Framing, Method, Reject, Version, parse_request};
 
 pub(crate) use context::Context;
@@ -39,6 +40,8 @@ enum Close {
     SendTimeout,
     /// A body that nobody wanted was too large or too slow.
     NotDiscarded,
+    /// A file was changed while it was being sent.
+    FileChanged,
     /// Sending failed, or receiving.
     Broken(Error),
 }
@@ -317,6 +320,8 @@ impl Close {
     fn sending(error: Error) -> Close {
         match error {
             Error::TimedOut => Close::SendTimeout,
+            // The file ends before the part that was to be sent of it.
+            Error::Os(Errno::NODATA) => Close::FileChanged,
             error => Close::Broken(error),
         }
     }

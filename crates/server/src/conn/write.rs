@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
-use engine::{Buf, Error, More, Transport};
+use engine::{Buf, Error, FileRange, More, Transport};
 use wire::Sink;
 
 use super::{Close, Context, Persistence, Rest};
+use crate::file::{FileVersion, read_at};
 use crate::handler::{Body, Handler, Pace, Response};
 use crate::metrics::Counters;
 
 /// Most bytes that the server's own lines of a head take: status, Date, Content-Length and Connection.
 const OWN_LINES: usize = 256;
+
+/// Bytes of a file that are held back until it is sure that the file has not changed.
+const HELD_BACK: u64 = 256;
 
 /// How often a paced body sends its next bytes.
 const TICK: Duration = Duration::from_millis(10);
@@ -75,13 +79,42 @@ pub(super) async fn send_body<T: Transport, H: Handler>(
         Body::Shared(bytes) => write(wire, context, bytes).await,
         Body::Owned(bytes) => write(wire, context, bytes).await,
         Body::Paced(pace) => send_paced(wire, context, *pace).await,
-        Body::File(range) if range.length == 0 => Ok(()),
-        Body::File(range) => {
-            send(wire, context, More::Follows).await?;
-            Counters::add(&context.counters.bytes_sent, range.length);
-            wire.send_file(range.clone(), context.limits.send_time).await.map_err(Close::sending)
+        Body::Slice(bytes, start, end) => write(wire, context, &bytes[*start..*end]).await,
+        // In a box, or every connection would be larger by its size.
+        Body::File(range, version) => Box::pin(send_file(wire, context, range, *version)).await,
+        Body::Sequence(bodies) => {
+            for body in bodies {
+                Box::pin(send_body(wire, context, body)).await?;
+            }
+            Ok(())
         }
     }
+}
+
+/// Sends a part of a file. If its state is known, the end of the part is held back until it is sure that the file is
+/// still in it: an answer whose bytes are of two states is never brought to its end.
+async fn send_file<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    range: &FileRange,
+    version: Option<FileVersion>,
+) -> Result<(), Close> {
+    let held_back = if version.is_some() { range.length.min(HELD_BACK) } else { 0 };
+    let first = FileRange { length: range.length - held_back, ..range.clone() };
+    if first.length > 0 {
+        send(wire, context, More::Follows).await?;
+        Counters::add(&context.counters.bytes_sent, first.length);
+        wire.send_file(first.clone(), context.limits.send_time).await.map_err(Close::sending)?;
+    }
+    let Some(version) = version else { return Ok(()) };
+    let mut last = [0; HELD_BACK as usize];
+    let last = &mut last[..held_back as usize];
+    let read = read_at(&range.file, last, first.offset + first.length)
+        .map_err(|errno| Close::Broken(errno.into()))?;
+    if read < last.len() || !version.still(&range.file) {
+        return Err(Close::FileChanged);
+    }
+    write(wire, context, last).await
 }
 
 /// Sends bytes at a given rate, a tick's worth at a time.

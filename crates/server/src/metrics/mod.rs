@@ -70,6 +70,8 @@ counters! {
     departures,
     /// Connections closed because a request body that nobody wanted was too large or too slow.
     bodies_not_discarded,
+    /// Connections cut because a file was changed or cut short while it was being sent.
+    files_changed,
     /// Requests whose body was refused: too large, too slow or malformed.
     bodies_refused,
     /// Handlers that panicked; each was answered with 500.
@@ -80,7 +82,7 @@ counters! {
     bytes_received,
     /// Bytes of answers that were handed to the kernel.
     bytes_sent,
-    /// Connections that ended for a fault of the kernel or of a file that was cut while it was sent.
+    /// Connections that ended for a fault of the kernel.
     faults,
 }
 

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use engine::driver::memory::{Memory, Script};
 use engine::{Connections, Driver, Executor, Io, Service, Stop, Stream};
+use server::app::Site;
 use server::{Body, Handler, Http, Limits, Request, Response, Status, Totals};
 
 /// What a client saw of one connection.
 pub(crate) struct Seen {
     /// Everything it was sent, without the `Date` lines.
     pub(crate) text: String,
+    /// The same as bytes, and with them.
+    pub(crate) bytes: Vec<u8>,
     /// How long the connection lasted.
     pub(crate) lasted: Duration,
     /// What was counted.
@@ -65,11 +68,48 @@ pub(crate) fn converse_with(
     assert!(!driver.is_open(socket), "the connection has ended but its socket has not");
     Seen {
         text: without_dates(driver.sent(socket)),
+        bytes: driver.sent(socket).to_vec(),
         lasted: driver.elapsed(),
         totals: http.totals(),
         operations: driver.operations(),
         shut_down: driver.is_shut_down(socket),
     }
+}
+
+/// What a site answers to a request: `GET /path`, and behind it lines of fields if there are any.
+pub(crate) fn get(site: &Arc<Site>, request: &str) -> String {
+    let (head, body) = get_bytes(site, request);
+    head + &String::from_utf8_lossy(&body)
+}
+
+/// The head of what a site answers, and its body, which need not be text.
+pub(crate) fn get_bytes(site: &Arc<Site>, request: &str) -> (String, Vec<u8>) {
+    let site = site.clone();
+    let handler = move |request: &Request<'_>, response: &mut Response| site.handle(request, response);
+    let (line, fields) = request.split_once('\n').unwrap_or((request, ""));
+    let fields: String = fields.lines().map(|line| format!("{line}\r\n")).collect();
+    let request = format!("{line} HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    let mut seen = converse_with(handler, Stop::default(), Script::sends([request]).then_ends(), |_| ());
+    let head = seen.bytes.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+    let body = seen.bytes.split_off(head);
+    (without_dates(&seen.bytes), body)
+}
+
+/// The status of an answer, the value of one of its fields, and its body.
+pub(crate) fn status(answer: &str) -> u16 {
+    answer["HTTP/1.1 ".len()..][..3].parse().unwrap()
+}
+
+pub(crate) fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    let head = answer.split_once("\r\n\r\n").map_or(answer, |(head, _)| head);
+    let mut values = head.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+    let value = values.next();
+    assert_eq!(values.next(), None, "{name} is there twice: {head}");
+    value
+}
+
+pub(crate) fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").unwrap().1
 }
 
 /// Leaves out the lines that depend on the clock.

@@ -3,4 +3,6 @@
 mod allocations;
 mod common;
 mod connection;
+mod pages;
+mod semantics;
 mod site;

@@ -4,19 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::common::converse_with;
+use crate::common::{converse_with, get};
 use engine::Stop;
 use engine::driver::memory::Script;
-use server::app::{Beneath, Root, Site};
-
-fn get(site: &std::sync::Arc<Site>, request: &str) -> String {
-    let site = site.clone();
-    let handler = move |request: &server::Request<'_>, response: &mut server::Response| {
-        server::Handler::handle(&*site, request, response);
-    };
-    let request = format!("{request} HTTP/1.1\r\nHost: a\r\n\r\n");
-    converse_with(handler, Stop::default(), Script::sends([request]).then_ends(), |_| ()).text
-}
+use server::app::{Beneath, Links, Root, Site, SiteSettings};
 
 fn site(root: &Path) -> std::sync::Arc<Site> {
     Site::open(root).unwrap().into()
@@ -55,8 +46,9 @@ fn files_and_directories_are_served_with_their_fields() {
     let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
     fs::File::options().write(true).open(root.join("index.html")).unwrap().set_modified(modified).unwrap();
     let site = site(&root);
-    let home = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\
-                Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 13\r\n\r\n";
+    let home = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nAccept-Ranges: bytes\r\n\
+                ETag: \"ae1b981bc490a00-d\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+                Vary: Accept-Encoding\r\nContent-Length: 13\r\n\r\n";
     for _ in 0..2 {
         // From the file, then from memory.
         assert_eq!(get(&site, "GET /"), format!("{home}<h1>home</h1>"));
@@ -76,8 +68,8 @@ fn files_and_directories_are_served_with_their_fields() {
 fn what_is_not_for_visitors_is_not_served_whoever_keeps_the_root() {
     let dir = directory();
     for beneath in [Beneath::Kernel, Beneath::Walk] {
-        let root = Root::open(&dir.path().join("root")).unwrap().with(beneath);
-        let site = std::sync::Arc::new(Site::new(root));
+        let root = Root::open(&dir.path().join("root"), Links::Within).unwrap().with(beneath);
+        let site = std::sync::Arc::new(Site::new(root, SiteSettings::default()));
         for (path, status) in [
             ("/missing", 404),
             ("/empty/below", 404),
@@ -113,15 +105,19 @@ fn a_directory_without_its_slash_is_redirected_with_its_query() {
 }
 
 #[test]
-fn only_get_and_head_are_allowed() {
+fn what_files_do_not_allow_is_refused_and_what_they_allow_is_said() {
     let dir = directory();
     let site = site(&dir.path().join("root"));
-    for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"] {
+    for (method, status) in
+        [("POST", 405), ("PUT", 405), ("DELETE", 405), ("PATCH", 405), ("TRACE", 405), ("BREW", 501)]
+    {
         let answer = get(&site, &format!("{method} /"));
-        assert!(
-            answer.starts_with("HTTP/1.1 405 ") && answer.contains("\r\nAllow: GET, HEAD\r\n"),
-            "{answer}"
-        );
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        assert_eq!(answer.contains("\r\nAllow: GET, HEAD, OPTIONS\r\n"), status == 405, "{answer}");
+    }
+    for target in ["/", "*", "/missing"] {
+        let answer = get(&site, &format!("OPTIONS {target}"));
+        assert_eq!(answer, "HTTP/1.1 204 No Content\r\nAllow: GET, HEAD, OPTIONS\r\n\r\n");
     }
 }
 
@@ -158,7 +154,7 @@ fn a_file_cut_short_while_it_is_sent_ends_the_connection() {
     };
     let requests = "GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let seen = converse_with(handler, Stop::default(), Script::sends([requests]).then_ends(), |_| ());
-    assert_eq!(seen.totals.faults, 1);
+    assert_eq!(seen.totals.files_changed, 1);
     let (head, body) = seen.text.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("Content-Length: 300000") && body.len() == 100_000, "{head}, {} bytes", body.len());
 }

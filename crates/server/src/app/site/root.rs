@@ -18,16 +18,31 @@ const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY
 pub struct Root {
     directory: OwnedFd,
     beneath: Beneath,
+    links: Links,
+}
+
+/// What happens to symbolic links below the root.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Links {
+    /// They are followed as long as they stay within.
+    #[default]
+    Within,
+    /// None is followed.
+    Deny,
+    /// They are followed wherever they lead, also outside.
+    Follow,
 }
 
 /// What keeps an open beneath the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beneath {
-    /// The kernel: openat2 with `RESOLVE_BENEATH`. Symbolic links that stay inside are followed.
+    /// The kernel: openat2 with `RESOLVE_BENEATH`.
     Kernel,
     /// A walk from directory to directory that follows no symbolic link at all; for kernels before 5.6, and
     /// sandboxes that forbid openat2.
     Walk,
+    /// Nothing: links are followed wherever they lead.
+    Nothing,
 }
 
 impl Root {
@@ -35,19 +50,25 @@ impl Root {
     ///
     /// # Errors
     /// It is not there, not a directory, or not readable.
-    pub fn open(path: &Path) -> io::Result<Self> {
+    pub fn open(path: &Path, links: Links) -> io::Result<Self> {
         let directory =
             fs::openat(CWD, path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let beneath = match open_beneath(&directory, b".") {
+        let beneath = match open_beneath(&directory, b".", links) {
+            _ if links == Links::Follow => Beneath::Nothing,
             Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => Beneath::Walk,
             _ => Beneath::Kernel,
         };
-        Ok(Root { directory, beneath })
+        Ok(Root { directory, beneath, links })
     }
 
     /// The same root with another way to keep it.
     pub fn with(self, beneath: Beneath) -> Self {
         Root { beneath, ..self }
+    }
+
+    /// What happens to symbolic links.
+    pub fn links(&self) -> Links {
+        self.links
     }
 
     /// What keeps opens beneath the root.
@@ -62,18 +83,36 @@ impl Root {
     pub fn get(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b"." } else { path };
         match self.beneath {
-            Beneath::Kernel => open_beneath(&self.directory, path),
+            Beneath::Kernel => open_beneath(&self.directory, path, self.links),
             Beneath::Walk => walk(&self.directory, path),
+            Beneath::Nothing => follow(&self.directory, path),
         }
     }
 }
 
-fn open_beneath(directory: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+fn open_beneath(directory: &OwnedFd, path: &[u8], links: Links) -> Result<OwnedFd, Errno> {
+    let resolve = match links {
+        Links::Deny => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+        Links::Within | Links::Follow => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+    };
     loop {
         // EAGAIN: something was renamed while the kernel walked the path (openat2(2)).
         match fs::openat2(directory, OsStr::from_bytes(path), OPEN, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+/// Opens what a path leads to. The path itself has no `..` (it was [decoded](wire::decode_path)), so only links lead out.
+fn follow(directory: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let path = path.strip_prefix(b"/").unwrap_or(path);
+    if path.starts_with(b"/") || path.split(|byte| *byte == b'/').any(|segment| segment == b"..") {
+        return Err(Errno::XDEV);
+    }
+    loop {
+        match fs::openat(directory, OsStr::from_bytes(path), OPEN, Mode::empty()) {
+            Err(Errno::INTR) => {}
             result => return result,
         }
     }
@@ -128,7 +167,7 @@ mod tests {
     fn nothing_outside_can_be_opened_whoever_keeps_the_root() {
         let outer = site();
         for beneath in [Beneath::Kernel, Beneath::Walk] {
-            let root = Root::open(&outer.path().join("root")).unwrap().with(beneath);
+            let root = Root::open(&outer.path().join("root"), Links::Within).unwrap().with(beneath);
             assert_eq!(read(&root, "a/b/file").as_deref(), Ok("inside"), "{beneath:?}");
             assert_eq!(read(&root, "a//b/./file").as_deref(), Ok("inside"), "{beneath:?}");
             for path in ["../secret", "a/../../secret", "outer", "absolute", "up/secret", "/etc/passwd"] {
@@ -140,15 +179,33 @@ mod tests {
     #[test]
     fn links_inside_are_followed_by_the_kernel_and_refused_by_the_walk() {
         let outer = site();
-        let root = Root::open(&outer.path().join("root")).unwrap();
+        let root = Root::open(&outer.path().join("root"), Links::Within).unwrap();
         assert_eq!(read(&root, "inner").as_deref(), Ok("inside"));
         assert_eq!(read(&root.with(Beneath::Walk), "inner"), Err(Errno::LOOP));
     }
 
     #[test]
+    fn links_are_followed_as_the_policy_says() {
+        let outer = site();
+        let root = |links| Root::open(&outer.path().join("root"), links).unwrap();
+        for (links, inner, outside) in [
+            (Links::Within, Ok("inside"), Err(Errno::XDEV)),
+            (Links::Deny, Err(Errno::LOOP), Err(Errno::LOOP)),
+            (Links::Follow, Ok("inside"), Ok("secret")),
+        ] {
+            let root = root(links);
+            assert_eq!(read(&root, "inner").as_deref(), inner.as_deref(), "{links:?}");
+            assert_eq!(read(&root, "outer").as_deref(), outside.as_deref(), "{links:?}");
+            for path in ["../secret", "a/../../secret", "/../secret", "//etc/passwd"] {
+                assert!(read(&root, path).is_err(), "{path} was opened under {links:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_root_must_be_a_directory() {
         let outer = site();
-        assert!(Root::open(&outer.path().join("secret")).is_err());
-        assert!(Root::open(&outer.path().join("missing")).is_err());
+        assert!(Root::open(&outer.path().join("secret"), Links::Within).is_err());
+        assert!(Root::open(&outer.path().join("missing"), Links::Within).is_err());
     }
 }

@@ -1,0 +1,88 @@
+//! Flags of the bounds of a connection.
+
+use std::time::Duration;
+
+use bytesize::ByteSize;
+use engine::listen::BACKLOG;
+use server::Limits;
+
+/// Most that a request body may be allowed to have; it is held in memory.
+const MOST_BODY: ByteSize = ByteSize(1 << 30);
+
+/// The bounds of a connection.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub(super) struct LimitFlags {
+    /// Largest head of a request: 431 past it, at most 16KiB
+    #[arg(long, value_name = "SIZE", default_value = "16KiB")]
+    header_bytes: ByteSize,
+    /// Longest target of a request: 414 past it
+    #[arg(long, value_name = "SIZE", default_value = "8KiB")]
+    target_bytes: ByteSize,
+    /// Largest request body that is given to an application: 413 past it, at most 1GiB
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    body_bytes: ByteSize,
+    /// Time for a whole request body: 408 past it
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    body_timeout: Duration,
+    /// Time for a whole request head: 408 past it
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    header_timeout: Duration,
+    /// How long a connection may stay open between requests
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
+    idle_timeout: Duration,
+    /// How long a client may take nothing of its response before it is cut off
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    send_timeout: Duration,
+    /// Connections that may wait to be accepted (the kernel caps it at net.core.somaxconn)
+    #[arg(long, value_name = "N", default_value_t = BACKLOG)]
+    pub(super) backlog: u32,
+    /// How long requests under way may take to finish after SIGTERM or SIGINT
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
+    pub(super) drain: Duration,
+}
+
+impl LimitFlags {
+    pub(super) fn resolve(&self) -> anyhow::Result<Limits> {
+        let most = engine::BUF_BYTES as u64;
+        anyhow::ensure!(
+            (64..=most).contains(&self.header_bytes.0),
+            "--header-bytes {}: must be 64 B to {}",
+            self.header_bytes,
+            ByteSize(most)
+        );
+        anyhow::ensure!(
+            (1..=self.header_bytes.0).contains(&self.target_bytes.0),
+            "--target-bytes {}: must be at least 1 B and no more than --header-bytes ({})",
+            self.target_bytes,
+            self.header_bytes
+        );
+        anyhow::ensure!(
+            self.body_bytes <= MOST_BODY,
+            "--body-bytes {}: must be at most {MOST_BODY}",
+            self.body_bytes
+        );
+        anyhow::ensure!(self.backlog > 0, "--backlog 0: must be at least 1");
+        for (flag, time) in [
+            ("--header-timeout", self.header_timeout),
+            ("--body-timeout", self.body_timeout),
+            ("--idle-timeout", self.idle_timeout),
+            ("--send-timeout", self.send_timeout),
+        ] {
+            anyhow::ensure!(!time.is_zero(), "{flag} 0s: must be longer; nothing could be served");
+        }
+        Ok(Limits {
+            head: wire_limits(self.header_bytes.0 as usize, self.target_bytes.0 as usize),
+            head_time: self.header_timeout,
+            body_bytes: self.body_bytes.0,
+            body_time: self.body_timeout,
+            idle_time: self.idle_timeout,
+            send_time: self.send_timeout,
+            ..Limits::default()
+        })
+    }
+}
+
+fn wire_limits(head_bytes: usize, target_bytes: usize) -> server::HeadLimits {
+    server::HeadLimits { head_bytes, target_bytes, ..server::HeadLimits::default() }
+}

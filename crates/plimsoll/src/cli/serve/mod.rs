@@ -1,0 +1,143 @@
+//! `plimsoll serve`: a directory becomes a web site, until a signal ends it.
+
+mod limits;
+mod site;
+mod work;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use engine::{Model, Settings, Stop};
+use plimsoll::signals::Watch;
+use server::app::{Admin, Classes};
+use server::{Handler, Http, Limits, Monitor, Totals};
+
+use self::limits::LimitFlags;
+use self::site::SiteFlags;
+use self::work::WorkFlags;
+use super::topology::Settled;
+use super::{Failure, daemon, topology};
+
+/// Connections the operator's listener can hold.
+const ADMIN_CONNECTIONS: usize = 64;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Directory to serve
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Address and port for the operator: /healthz, /readyz, /metrics and /metrics.json [default: none]
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
+    /// Go on in the background once it serves; not needed under a supervisor such as systemd
+    #[arg(long)]
+    daemonize: bool,
+    /// File for the process's number, removed at the end
+    #[arg(long, value_name = "FILE")]
+    pid_file: Option<PathBuf>,
+    /// Print the topology that these flags make, and why, and exit
+    #[arg(long)]
+    explain: bool,
+    #[command(flatten)]
+    topology: topology::Flags,
+    #[command(flatten)]
+    site: SiteFlags,
+    #[command(flatten)]
+    work: WorkFlags,
+    #[command(flatten)]
+    limits: LimitFlags,
+}
+
+pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
+    if args.daemonize && !daemon::is_in_background() {
+        return Ok(daemon::start()?);
+    }
+    let Settled { topology, cpus, choices, warnings } = args.topology.resolve().map_err(Failure::usage)?;
+    for warning in &warnings {
+        eprintln!("plimsoll: warning: {warning}");
+    }
+    if args.explain {
+        print!("{}\n{}", topology::diagram(&topology), table(&choices));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let limits = args.limits.resolve().map_err(Failure::usage)?;
+    let site = args.site.open(&args.dir, &topology).map_err(Failure::usage)?;
+    let door = site::kept_by(site.root());
+    // Before the first thread starts, so that no signal is missed.
+    let signals = Watch::start().context("cannot watch for signals")?;
+    let application = args.work.around(site).map_err(Failure::usage)?;
+    let application = Classes::new(application, args.topology.class);
+    let http = Arc::new(Http::on(application, limits, &topology).context("cannot start the workers")?);
+    let LimitFlags { backlog, drain, .. } = args.limits;
+    let settings = Settings { topology, address: args.listen, backlog, drain, cpus };
+    let running = engine::start(&settings, http.clone()).with_context(|| {
+        format!("cannot listen on {}: choose another with --listen ADDRESS:PORT", args.listen)
+    })?;
+    let monitor = Monitor::new(http.clone(), topology, running.counters())
+        .with_work(|application| application.inner().achieved());
+    let admin = args.admin.map(|address| start_admin(address, monitor, running.stop())).transpose()?;
+
+    eprintln!("plimsoll {} serves {}", env!("CARGO_PKG_VERSION"), args.dir.display());
+    eprint!("{}", table(&choices));
+    eprintln!("  {:<12} {:<24} {}", "files", door.0, door.1);
+    if let Some(admin) = &admin {
+        eprintln!("  {:<12} {:<24} --admin", "admin", format!("http://{}/", admin.address()));
+    }
+    eprintln!("listening on http://{}/", running.address());
+    let _pid_file = daemon::PidFile::write(args.pid_file)?;
+    daemon::let_go_of_the_terminal()?;
+
+    let time = humantime::format_duration(drain);
+    signals.then_stop(running.stop(), move |signal| {
+        eprintln!("stopping: {signal}; requests under way have {time} to finish");
+    });
+    running.join().context("the server could not go on")?;
+    http.finish();
+    if let Some(admin) = admin {
+        admin.stop().set();
+        admin.join().context("the admin listener")?;
+    }
+    say_farewell(&http.totals(), http.abandoned());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the operator's listener: one thread of its own, which the traffic does not wait for.
+fn start_admin<H: Handler>(
+    address: SocketAddr,
+    monitor: Monitor<H>,
+    stop: Stop,
+) -> Result<engine::Running, Failure> {
+    let topology = Model::Reactor.row(1, ADMIN_CONNECTIONS);
+    let admin = Admin::new(move || monitor.snapshot(), stop);
+    let http = Http::on(admin, Limits::default(), &topology)?;
+    let settings =
+        Settings { topology, address, backlog: 128, drain: Duration::from_millis(100), cpus: Vec::new() };
+    Ok(engine::start(&settings, Arc::new(http))
+        .with_context(|| format!("cannot listen on {address}: choose another with --admin ADDRESS:PORT"))?)
+}
+
+/// What the server did, in a line, and what went wrong in more of them.
+fn say_farewell(totals: &Totals, abandoned: u64) {
+    eprintln!("stopped: {} requests answered", totals.requests);
+    if abandoned > 0 {
+        eprintln!("answers whose connection was gone when they came: {abandoned}");
+    }
+    let told = |(name, count): &(&str, u64)| *count > 0 && *name != "requests";
+    for (name, count) in totals.named().into_iter().filter(told) {
+        tracing::info!(count, "{name}");
+    }
+}
+
+/// The choices, a line for each: setting, value, why.
+fn table(choices: &[topology::Choice]) -> String {
+    let line =
+        |choice: &topology::Choice| format!("  {:<12} {:<24} {}\n", choice.setting, choice.value, choice.why);
+    choices.iter().map(line).collect()
+}

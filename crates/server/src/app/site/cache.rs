@@ -1,0 +1,134 @@
+//! What was sent last, in memory, each looked at again after a second; a part of it for each thread.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lru::LruCache;
+use wire::Codings;
+
+use super::representation::Representation;
+use super::settings::SiteSettings;
+use super::variant::Variant;
+
+/// How long an entry is believed before the file is looked at again.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// What an entry takes beside its representation and its path.
+const ENTRY_BYTES: usize = 128;
+
+/// Most parts. Where there are more threads than that, they wait for the kernel rather than for each other.
+const PARTS: usize = 32;
+
+/// A cache for each thread, so that nothing is shared when a request is answered from memory. Where there are very many
+/// threads, some have one together.
+pub(super) struct Caches(Box<[Padded]>);
+
+/// A cache on cache lines of its own.
+#[repr(align(128))]
+struct Padded(Mutex<Cache>);
+
+impl Caches {
+    /// Empty caches, for as many threads and as many bytes as are set.
+    pub(super) fn new(settings: &SiteSettings) -> Self {
+        let parts = settings.threads.clamp(1, PARTS);
+        let room = settings.cache_bytes() / parts;
+        Caches((0..parts).map(|_| Padded(Mutex::new(Cache::new(room)))).collect())
+    }
+
+    /// The cache of the calling thread. It is not held while a file is read.
+    pub(super) fn mine(&self) -> MutexGuard<'_, Cache> {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+        }
+        let part = NUMBER.with(|number| number % self.0.len());
+        self.0[part].0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Small files that were served last, by request path and what the client takes.
+pub(super) struct Cache {
+    entries: LruCache<Box<str>, Entry>,
+    /// Memory that the entries take, in bytes, and the most that they may.
+    bytes: usize,
+    room: usize,
+    /// Where keys are put together, so that looking one up allocates nothing.
+    key: String,
+}
+
+struct Entry {
+    representation: Arc<Representation>,
+    checked: Instant,
+}
+
+impl Cache {
+    /// An empty cache for so many bytes.
+    fn new(room: usize) -> Self {
+        Cache { entries: LruCache::unbounded(), bytes: 0, room, key: String::new() }
+    }
+
+    /// What a path stands for, if that was looked at less than a second ago.
+    pub(super) fn fresh(
+        &mut self,
+        path: &str,
+        codings: Codings,
+        now: Instant,
+    ) -> Option<Arc<Representation>> {
+        self.set_key(path, codings);
+        let entry = self.entries.get(self.key.as_str())?;
+        (now.saturating_duration_since(entry.checked) < FRESH).then(|| entry.representation.clone())
+    }
+
+    /// What a path stands for, if it is still the same as the variant that would be made now.
+    pub(super) fn still(
+        &mut self,
+        path: &str,
+        codings: Codings,
+        variant: &Variant,
+        now: Instant,
+    ) -> Option<Arc<Representation>> {
+        self.set_key(path, codings);
+        let entry = self.entries.get_mut(self.key.as_str())?;
+        if !entry.representation.is_still(variant) {
+            return None;
+        }
+        entry.checked = now;
+        Some(entry.representation.clone())
+    }
+
+    /// Keeps what a path stands for, in place of what has gone unused the longest.
+    pub(super) fn keep(
+        &mut self,
+        path: &str,
+        codings: Codings,
+        representation: &Arc<Representation>,
+        now: Instant,
+    ) {
+        if !representation.is_lasting() {
+            return;
+        }
+        self.set_key(path, codings);
+        let key: Box<str> = self.key.as_str().into();
+        let entry = Entry { representation: representation.clone(), checked: now };
+        self.bytes += bytes(&key, &entry);
+        if let Some((key, old)) = self.entries.push(key, entry) {
+            self.bytes -= bytes(&key, &old);
+        }
+        while self.bytes > self.room
+            && let Some((key, old)) = self.entries.pop_lru()
+        {
+            self.bytes -= bytes(&key, &old);
+        }
+    }
+
+    fn set_key(&mut self, path: &str, codings: Codings) {
+        self.key.clear();
+        self.key.push_str(path);
+        self.key.push(codings.as_char());
+    }
+}
+
+fn bytes(key: &str, entry: &Entry) -> usize {
+    entry.representation.bytes() + key.len() + ENTRY_BYTES
+}

@@ -1,0 +1,155 @@
+//! Compression on the fly: each state of a file once, a few at the same time, the results kept within a bound.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lru::LruCache;
+use wire::Coding;
+
+use super::settings::Compression;
+use super::variant::By;
+use crate::file::FileVersion;
+
+/// What an entry takes beside its bytes.
+const ENTRY_BYTES: usize = 256;
+
+/// Compresses content, within bounds.
+pub(super) struct Compressor {
+    bounds: Compression,
+    /// Most bytes to keep.
+    room: usize,
+    kept: Mutex<Kept>,
+    /// Compressions that may still begin now.
+    permits: AtomicUsize,
+}
+
+struct Kept {
+    results: LruCache<(FileVersion, Coding), Kind>,
+    bytes: usize,
+}
+
+#[derive(Clone)]
+enum Kind {
+    /// Another thread is at it.
+    UnderWay,
+    /// It does not get smaller.
+    NotSmaller,
+    Smaller(Arc<[u8]>),
+}
+
+/// What became of compressing.
+pub(super) enum Compressed {
+    /// Here it is.
+    Smaller(Arc<[u8]>),
+    /// It does not get smaller: send it as it is.
+    NotSmaller,
+    /// There is too much to do: send it as it is for now.
+    Busy,
+}
+
+impl Compressor {
+    /// A compressor that keeps results of so many bytes.
+    pub(super) fn new(bounds: Compression, room: usize) -> Self {
+        let kept = Kept { results: LruCache::unbounded(), bytes: 0 };
+        Compressor { permits: AtomicUsize::new(bounds.at_once), bounds, room, kept: Mutex::new(kept) }
+    }
+
+    /// Whether content of this length is compressed at all.
+    pub(super) fn takes(&self, length: u64, by: By) -> bool {
+        (self.bounds.min..=self.bounds.max).contains(&length) || (by == By::Force && length < self.bounds.min)
+    }
+
+    /// Compresses the content of a file, unless it was done before.
+    pub(super) fn compress(
+        &self,
+        content: &[u8],
+        version: FileVersion,
+        coding: Coding,
+        by: By,
+    ) -> Compressed {
+        let key = (version, coding);
+        match (self.kept().results.get(&key).cloned(), by) {
+            (Some(Kind::Smaller(bytes)), _) => return Compressed::Smaller(bytes),
+            (Some(Kind::NotSmaller), By::Source | By::Compressing) => return Compressed::NotSmaller,
+            (Some(Kind::UnderWay), By::Source | By::Compressing) => return Compressed::Busy,
+            _ => {}
+        }
+        if by == By::Force {
+            return Compressed::Smaller(encode(content, coding).into());
+        }
+        let Some(_permit) = Permit::take(&self.permits) else { return Compressed::Busy };
+        self.kept().put(key, Kind::UnderWay, self.room);
+        let encoded = encode(content, coding);
+        let result =
+            if encoded.len() < content.len() { Kind::Smaller(encoded.into()) } else { Kind::NotSmaller };
+        self.kept().put(key, result.clone(), self.room);
+        match result {
+            Kind::Smaller(bytes) => Compressed::Smaller(bytes),
+            Kind::NotSmaller | Kind::UnderWay => Compressed::NotSmaller,
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn put(&mut self, key: (FileVersion, Coding), kind: Kind, room: usize) {
+        self.bytes += kind.bytes();
+        if let Some(old) = self.results.put(key, kind) {
+            self.bytes -= old.bytes();
+        }
+        while self.bytes > room
+            && let Some((_, old)) = self.results.pop_lru()
+        {
+            self.bytes -= old.bytes();
+        }
+    }
+}
+
+impl Kind {
+    fn bytes(&self) -> usize {
+        match self {
+            Kind::Smaller(bytes) => bytes.len() + ENTRY_BYTES,
+            Kind::NotSmaller | Kind::UnderWay => ENTRY_BYTES,
+        }
+    }
+}
+
+/// The right to compress now.
+struct Permit<'a>(&'a AtomicUsize);
+
+impl<'a> Permit<'a> {
+    fn take(permits: &'a AtomicUsize) -> Option<Self> {
+        let took = permits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        took.is_ok().then_some(Permit(permits))
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Content in a coding, at levels that take some 10 ms for a MiB of text.
+fn encode(content: &[u8], coding: Coding) -> Vec<u8> {
+    let encoded = match coding {
+        Coding::Zstd => zstd::bulk::compress(content, 3),
+        Coding::Brotli => {
+            let params = brotli::enc::BrotliEncoderParams { quality: 5, ..Default::default() };
+            let mut encoded = Vec::with_capacity(content.len() / 2);
+            brotli::BrotliCompress(&mut &content[..], &mut encoded, &params).map(|_| encoded)
+        }
+        Coding::Gzip => {
+            let room = Vec::with_capacity(content.len() / 2);
+            let mut encoder = flate2::write::GzEncoder::new(room, flate2::Compression::default());
+            encoder.write_all(content).and_then(|()| encoder.finish())
+        }
+        Coding::Identity => Ok(content.to_vec()),
+    };
+    // Writing to memory does not fail; if it did, the content as it is would not be in the coding that is announced.
+    encoded.expect("compressing from memory to memory has nothing to fail of")
+}

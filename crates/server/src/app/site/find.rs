@@ -1,0 +1,92 @@
+//! From the path of a request to the open file that it names.
+
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
+use wire::decode_path;
+
+use super::missing::Missing;
+use super::root::Root;
+use super::settings::SiteSettings;
+use crate::file::FileVersion;
+
+/// The file for a request.
+pub(super) struct Found {
+    pub(super) file: OwnedFd,
+    pub(super) version: FileVersion,
+    /// Its path below the root.
+    pub(super) name: Vec<u8>,
+}
+
+/// Finds the file for the path of a request; for a directory, its index.
+pub(super) fn find(root: &Root, settings: &SiteSettings, path: &str) -> Result<Found, Missing> {
+    let mut name = Vec::with_capacity(path.len());
+    decode_path(path, &mut name).map_err(|_| Missing::Malformed)?;
+    if !settings.dotfiles && is_hidden(&name) {
+        return Err(Missing::NotFound);
+    }
+    if name.is_empty() || name.ends_with(b"/") {
+        return find_index(root, settings, name);
+    }
+    match open(root, name)? {
+        Opened::File(found) => Ok(found),
+        Opened::Directory => Err(Missing::NoSlash),
+    }
+}
+
+fn find_index(root: &Root, settings: &SiteSettings, directory: Vec<u8>) -> Result<Found, Missing> {
+    for index in &settings.index {
+        match open(root, [&directory, index.as_bytes()].concat()) {
+            Ok(Opened::File(found)) => return Ok(found),
+            Ok(Opened::Directory) | Err(Missing::NotFound) => {}
+            Err(missing) => return Err(missing),
+        }
+    }
+    Err(Missing::NoIndex(directory))
+}
+
+enum Opened {
+    File(Found),
+    Directory,
+}
+
+/// Opens what is there; devices, pipes and sockets are not for visitors.
+fn open(root: &Root, name: Vec<u8>) -> Result<Opened, Missing> {
+    let file = root.get(&name)?;
+    let stat = fstat(&file)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(Opened::File(Found { file, version: FileVersion::of(&stat), name })),
+        FileType::Directory => Ok(Opened::Directory),
+        _ => Err(Missing::NotFound),
+    }
+}
+
+/// Opens a regular file that stands beside another one, if it is there.
+pub(super) fn open_beside(root: &Root, name: Vec<u8>) -> Result<Option<Found>, Missing> {
+    match open(root, name) {
+        Ok(Opened::File(found)) => Ok(Some(found)),
+        Ok(Opened::Directory) | Err(Missing::NotFound) => Ok(None),
+        Err(missing) => Err(missing),
+    }
+}
+
+impl From<Errno> for Missing {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::NXIO => {
+                Missing::NotFound
+            }
+            Errno::ACCESS | Errno::PERM => Missing::Forbidden,
+            // A 404 here would be wrong, and caches would keep it.
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Missing::Exhausted,
+            errno => Missing::Unreadable(errno),
+        }
+    }
+}
+
+/// Whether a part of the path begins with a dot: `.git`, `.env` and the like are not for visitors.
+/// `.well-known` is (RFC 8615).
+pub(super) fn is_hidden(name: &[u8]) -> bool {
+    name.split(|byte| *byte == b'/').any(|segment| segment.starts_with(b".") && segment != b".well-known")
+}

@@ -1,0 +1,177 @@
+//! What is in a directory, for people and for programs.
+
+use std::fmt::Write;
+use std::os::fd::OwnedFd;
+use std::time::SystemTime;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rustix::fs::{AtFlags, Dir, FileType, fstat, statat};
+use serde::Serialize;
+use wire::{HttpDate, RequestHead, accepts};
+
+use super::find::is_hidden;
+use super::missing::Missing;
+use super::root::Root;
+use super::settings::SiteSettings;
+use crate::file::FileVersion;
+use crate::handler::{Body, Response};
+
+/// Most entries of a listing.
+const MOST: usize = 10_000;
+
+/// Most entries of a directory that are looked at for a listing.
+const MOST_LOOKED_AT: usize = 100_000;
+
+/// What is encoded in a link: all that is not unreserved (RFC 3986, 2.3).
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// An entry of a directory.
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    /// In bytes; only files have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    /// Seconds since 1970.
+    modified: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Directory,
+    File,
+}
+
+/// A listing, as it is sent to programs.
+#[derive(Serialize)]
+struct Listing {
+    path: String,
+    entries: Vec<Entry>,
+    /// There are more entries than are listed.
+    truncated: bool,
+}
+
+/// Answers with what is in a directory, as JSON if the client would rather have that.
+pub(super) fn list(
+    root: &Root,
+    settings: &SiteSettings,
+    directory: &[u8],
+    head: &RequestHead<'_, '_>,
+    response: &mut Response,
+) -> Result<(), Missing> {
+    let listing = Listing::read(root, settings, directory)?;
+    let wants_json = accepts(head, "application/json") > accepts(head, "text/html");
+    let (media, body) = match wants_json {
+        true => ("application/json", serde_json::to_vec(&listing).unwrap_or_default()),
+        false => ("text/html; charset=utf-8", listing.page().into_bytes()),
+    };
+    response
+        .field("Content-Type", media.as_bytes())
+        .field("Vary", b"Accept")
+        .field("Cache-Control", b"no-cache");
+    response.field_lines(&settings.extra_fields).body(Body::Owned(body));
+    Ok(())
+}
+
+impl Listing {
+    fn read(root: &Root, settings: &SiteSettings, directory: &[u8]) -> Result<Self, Missing> {
+        let fd = root.get(directory)?;
+        let (mut entries, mut truncated, mut looked_at) = (Vec::new(), false, 0);
+        for found in Dir::read_from(&fd)? {
+            let found = found?;
+            let name = found.file_name().to_bytes();
+            if name == b"." || name == b".." || (!settings.dotfiles && is_hidden(name)) {
+                continue;
+            }
+            looked_at += 1;
+            if looked_at > MOST_LOOKED_AT {
+                truncated = true;
+                break;
+            }
+            entries.extend(Entry::of(root, &fd, directory, name));
+        }
+        entries.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+        truncated |= entries.len() > MOST;
+        entries.truncate(MOST);
+        Ok(Listing { path: format!("/{}", String::from_utf8_lossy(directory)), entries, truncated })
+    }
+
+    fn page(&self) -> String {
+        let title = escape(&self.path);
+        let mut page = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>Index of {title}</title>\n<style>{STYLE}</style>\n\
+             <h1>Index of {title}</h1>\n<table>\n<thead><tr><th>Name<th>Size<th>Changed</thead>\n"
+        );
+        if self.path != "/" {
+            page.push_str("<tr><td><a href=\"../\">../</a><td><td>\n");
+        }
+        for entry in &self.entries {
+            entry.put_row(&mut page);
+        }
+        page.push_str("</table>\n");
+        if self.truncated {
+            let _ = writeln!(page, "<p>There is more than is listed here.");
+        }
+        page
+    }
+}
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em}\
+                     table{width:100%;border-collapse:collapse}td,th{text-align:left;padding:.1em .5em}\
+                     td:nth-child(2),th:nth-child(2){text-align:right}tr:hover{background:#8882}";
+
+impl Entry {
+    /// What there is under a name of a directory; nothing if it would not be served.
+    fn of(root: &Root, fd: &OwnedFd, directory: &[u8], name: &[u8]) -> Option<Self> {
+        let mut stat = statat(fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            // Listed as what it leads to, if the root lets it.
+            stat = fstat(root.get(&[directory, name].concat()).ok()?).ok()?;
+        }
+        let version = FileVersion::of(&stat);
+        let (kind, size) = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => (Kind::File, Some(version.len())),
+            FileType::Directory => (Kind::Directory, None),
+            _ => return None,
+        };
+        let modified =
+            version.modified().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        // A name that is not UTF-8 could not be asked for by the link that it would get.
+        Some(Entry { name: String::from_utf8(name.to_vec()).ok()?, kind, size, modified })
+    }
+
+    fn put_row(&self, page: &mut String) {
+        let slash = if self.kind == Kind::Directory { "/" } else { "" };
+        let size = self.size.map(|size| size.to_string()).unwrap_or_default();
+        let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(self.modified);
+        let date = HttpDate::from(time);
+        // "./" keeps a name with a colon from being read as a scheme.
+        let _ = writeln!(
+            page,
+            "<tr><td><a href=\"./{}{slash}\">{}{slash}</a><td>{size}<td>{}",
+            utf8_percent_encode(&self.name, ENCODED),
+            escape(&self.name),
+            String::from_utf8_lossy(date.as_bytes()),
+        );
+    }
+}
+
+/// Text without characters that mean something in HTML.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}

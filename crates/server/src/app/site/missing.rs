@@ -1,0 +1,75 @@
+//! Why a request has no file for an answer, and how the client is told.
+
+use rustix::io::Errno;
+use wire::{RequestHead, Status};
+
+use super::ALLOW;
+use crate::handler::Response;
+
+/// Why there is no representation for a request.
+#[derive(Debug)]
+pub(super) enum Missing {
+    /// There is no file, or none that may be seen.
+    NotFound,
+    /// It is this directory, and it has no index.
+    NoIndex(Vec<u8>),
+    /// It is a directory, and the path lacks the slash at its end.
+    NoSlash,
+    /// The path cannot be the path of a file.
+    Malformed,
+    /// It is there, but may not be read.
+    Forbidden,
+    /// The client takes no coding that it can be sent in.
+    NotAcceptable,
+    /// The method is known, but not for files.
+    MethodNotAllowed,
+    /// The method is known to nobody here.
+    UnknownMethod,
+    /// It cannot be opened now, for want of descriptors or memory.
+    Exhausted,
+    /// Reading failed.
+    Unreadable(Errno),
+}
+
+impl Missing {
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Missing::NotFound | Missing::NoIndex(_))
+    }
+
+    fn status(&self) -> Status {
+        match self {
+            Missing::NotFound | Missing::NoIndex(_) => Status::NOT_FOUND,
+            Missing::NoSlash => Status::MOVED_PERMANENTLY,
+            Missing::Malformed => Status::BAD_REQUEST,
+            Missing::Forbidden => Status::FORBIDDEN,
+            Missing::NotAcceptable => Status::NOT_ACCEPTABLE,
+            Missing::MethodNotAllowed => Status::METHOD_NOT_ALLOWED,
+            Missing::UnknownMethod => Status::NOT_IMPLEMENTED,
+            Missing::Exhausted => Status::SERVICE_UNAVAILABLE,
+            Missing::Unreadable(_) => Status::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// Puts the status into a response, and the fields that go with it; a body is still to come.
+    pub(super) fn explain(&self, head: &RequestHead<'_, '_>, response: &mut Response) {
+        response.status(self.status());
+        match self {
+            Missing::NoSlash => response.field("Location", with_slash(head).as_bytes()),
+            Missing::MethodNotAllowed => response.field("Allow", ALLOW),
+            Missing::NotAcceptable => response.field("Vary", b"Accept-Encoding"),
+            Missing::Exhausted => response.field("Retry-After", b"1"),
+            Missing::Unreadable(error) => {
+                tracing::warn!(path = head.path(), %error, "a file cannot be read");
+                response
+            }
+            _ => response,
+        };
+    }
+}
+
+/// Where a directory is to be found: its path with a slash behind, and its query.
+fn with_slash(head: &RequestHead<'_, '_>) -> String {
+    let query = head.query().map(|query| format!("?{query}")).unwrap_or_default();
+    // One leading slash only: "//host/" would send the client to another host.
+    format!("/{}/{query}", head.path().trim_start_matches('/'))
+}

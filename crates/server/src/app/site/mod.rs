@@ -1,0 +1,151 @@
+//! A directory as a web site: static files with all that RFC 9110 says about them.
+
+mod cache;
+mod compress;
+mod find;
+mod listing;
+mod media;
+mod missing;
+mod present;
+mod representation;
+mod root;
+mod settings;
+mod variant;
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use wire::{Codings, Method, Status};
+
+use crate::handler::{Handler, Request, Response};
+use cache::Caches;
+use compress::Compressor;
+use find::find;
+use listing::list;
+use missing::Missing;
+use present::present;
+use representation::Representation;
+use variant::Variant;
+
+pub use root::{Beneath, Links, Root};
+pub use settings::{BadSetting, CacheRule, Compression, ErrorPage, ExtraField, SiteSettings, site_path};
+
+/// What a resource of a site allows.
+const ALLOW: &[u8] = b"GET, HEAD, OPTIONS";
+
+/// A directory served as a web site: GET and HEAD of its regular files, an index for its directories.
+pub struct Site {
+    root: Root,
+    settings: SiteSettings,
+    compressor: Option<Compressor>,
+    caches: Caches,
+}
+
+impl Site {
+    /// Serves a directory, as it is done where nothing is set.
+    ///
+    /// # Errors
+    /// It is not there, not a directory, or not readable.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Site::new(Root::open(path, Links::default())?, SiteSettings::default()))
+    }
+
+    /// Serves a root.
+    pub fn new(root: Root, settings: SiteSettings) -> Self {
+        let compressor =
+            settings.compression.map(|bounds| Compressor::new(bounds, settings.compressed_bytes()));
+        Site { root, caches: Caches::new(&settings), settings, compressor }
+    }
+
+    /// The directory behind the site.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// What a path stands for, as it is sent to a client that takes these codings.
+    fn representation(&self, path: &str, codings: Codings) -> Result<Arc<Representation>, Missing> {
+        let now = Instant::now();
+        if let Some(representation) = self.caches.mine().fresh(path, codings, now) {
+            return Ok(representation);
+        }
+        let found = find(&self.root, &self.settings, path)?;
+        let variant = Variant::choose(&self.root, found, codings, self.compressor.as_ref())?;
+        if let Some(representation) = self.caches.mine().still(path, codings, &variant, now) {
+            return Ok(representation);
+        }
+        let built =
+            Representation::build(variant, &self.settings, self.compressor.as_ref(), SystemTime::now())?;
+        let representation = Arc::new(built);
+        self.caches.mine().keep(path, codings, &representation, now);
+        Ok(representation)
+    }
+
+    fn get(&self, request: &Request<'_>, response: &mut Response) -> Result<(), Missing> {
+        let head = request.head;
+        let codings = if head.asks.coding { Codings::of(head) } else { Codings::IDENTITY };
+        match self.representation(head.path(), codings) {
+            Ok(representation) => present(head, &representation, response),
+            Err(Missing::NoIndex(directory)) if self.settings.listing => {
+                list(&self.root, &self.settings, &directory, head, response)?;
+            }
+            Err(missing) => match self.fallback(request, codings, &missing) {
+                Some(representation) => present(head, &representation, response),
+                None => return Err(missing),
+            },
+        }
+        Ok(())
+    }
+
+    /// The page that stands in for every path of an application that runs in the browser: for paths that are not there
+    /// and do not look like a file, if the client takes pages at all.
+    fn fallback(
+        &self,
+        request: &Request<'_>,
+        codings: Codings,
+        missing: &Missing,
+    ) -> Option<Arc<Representation>> {
+        let page = self.settings.fallback.as_deref()?;
+        let last = request.head.path().rsplit('/').next().unwrap_or_default();
+        let applies =
+            missing.is_not_found() && !last.contains('.') && wire::accepts(request.head, "text/html") > 0;
+        applies.then(|| self.representation(page, codings).ok()).flatten()
+    }
+
+    /// Says why there is no answer: with the page that was set for it, otherwise in a line.
+    fn explain(&self, missing: &Missing, request: &Request<'_>, response: &mut Response) {
+        response.clear();
+        missing.explain(request.head, response);
+        response.field_lines(&self.settings.extra_fields);
+        if let Some(page) = self.settings.error_page(response.status) {
+            let codings =
+                if request.head.asks.coding { Codings::of(request.head) } else { Codings::IDENTITY };
+            match self.representation(page, codings) {
+                Ok(representation) => return representation.put_as_error(response),
+                Err(_) => tracing::warn!(page, "the page for errors is not there"),
+            }
+        }
+        response.plain(response.status);
+    }
+}
+
+impl Handler for Site {
+    fn handle(&self, request: &Request<'_>, response: &mut Response) {
+        match request.head.method {
+            Method::Get | Method::Head => {
+                if let Err(missing) = self.get(request, response) {
+                    self.explain(&missing, request, response);
+                }
+            }
+            Method::Options => {
+                response
+                    .status(Status::NO_CONTENT)
+                    .field("Allow", ALLOW)
+                    .field_lines(&self.settings.extra_fields);
+            }
+            Method::Other => self.explain(&Missing::UnknownMethod, request, response),
+            _ => self.explain(&Missing::MethodNotAllowed, request, response),
+        }
+    }
+}

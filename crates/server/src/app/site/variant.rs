@@ -1,0 +1,84 @@
+//! Which form of a file a client is sent: compressed beforehand, compressed here, or as it is.
+
+use wire::{Coding, Codings};
+
+use super::compress::Compressor;
+use super::find::{Found, open_beside};
+use super::media::Media;
+use super::missing::Missing;
+use super::root::Root;
+
+/// A form of a file.
+pub(super) struct Variant {
+    /// The file to read: the one asked for, or the compressed one beside it.
+    pub(super) source: Found,
+    pub(super) media: Media,
+    /// The coding that the client is to be sent.
+    pub(super) coding: Coding,
+    /// How the source comes to be in that coding.
+    pub(super) by: By,
+    /// Other clients may be sent another form.
+    pub(super) varies: bool,
+}
+
+/// How a form comes to be in its coding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// The source is in it.
+    Source,
+    /// It is compressed here, unless that is not worth it or there is too much of it to do.
+    Compressing,
+    /// It is compressed here in any case: the client does not take it as it is.
+    Force,
+}
+
+impl Variant {
+    /// Chooses the form of a file for a client that takes these codings.
+    pub(super) fn choose(
+        root: &Root,
+        found: Found,
+        codings: Codings,
+        compressor: Option<&Compressor>,
+    ) -> Result<Self, Missing> {
+        let media = Media::of(&String::from_utf8_lossy(&found.name));
+        let takes_identity = codings.iter().any(|coding| coding == Coding::Identity);
+        let as_it_is = |source| Variant {
+            source,
+            media,
+            coding: Coding::Identity,
+            by: By::Source,
+            varies: media.compressible,
+        };
+        // What is compressed already is only compressed again for a client that takes nothing else.
+        if takes_identity && (!media.compressible || codings == Codings::IDENTITY) {
+            return Ok(as_it_is(found));
+        }
+        let wanted = || codings.iter().take_while(|coding| *coding != Coding::Identity);
+        for coding in wanted() {
+            if let Some(source) = sibling(root, &found, coding)? {
+                return Ok(Variant { source, media, coding, by: By::Source, varies: true });
+            }
+        }
+        let by = if takes_identity { By::Compressing } else { By::Force };
+        match (wanted().next(), compressor) {
+            (Some(coding), Some(compressor)) if compressor.takes(found.version.len(), by) => {
+                Ok(Variant { source: found, media, coding, by, varies: true })
+            }
+            _ if takes_identity => Ok(as_it_is(found)),
+            _ => Err(Missing::NotAcceptable),
+        }
+    }
+}
+
+/// The file beside another that has the same content in a coding: `page.html.br`. One that is older than the file itself
+/// is out of date.
+fn sibling(root: &Root, found: &Found, coding: Coding) -> Result<Option<Found>, Missing> {
+    let ending: &[u8] = match coding {
+        Coding::Zstd => b".zst",
+        Coding::Brotli => b".br",
+        Coding::Gzip => b".gz",
+        Coding::Identity => return Ok(None),
+    };
+    let sibling = open_beside(root, [&found.name, ending].concat())?;
+    Ok(sibling.filter(|sibling| sibling.version.modified() >= found.version.modified()))
+}

@@ -1,0 +1,171 @@
+//! What a site can be told: indexes, listings, pages for errors, fall-backs, extra fields, links and hidden files.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+
+use server::app::{Links, Root, Site, SiteSettings};
+
+use crate::common::{body, field, get, status};
+
+fn directory() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    fs::create_dir_all(root.join("assets/deep")).unwrap();
+    for (name, content) in [
+        ("index.html", "home"),
+        ("404.html", "lost"),
+        (".secret", "secret"),
+        ("assets/app.js", "app"),
+        ("assets/<b> & \"c\".txt", "odd"),
+        ("assets/a:b", "colon"),
+        ("assets/default.htm", "default"),
+        ("../outside", "outside"),
+    ] {
+        fs::write(root.join(name), content).unwrap();
+    }
+    symlink("app.js", root.join("assets/inner.js")).unwrap();
+    symlink("../../outside", root.join("assets/outer")).unwrap();
+    dir
+}
+
+fn site(dir: &Path, settings: SiteSettings) -> Arc<Site> {
+    with_links(dir, Links::Within, settings)
+}
+
+fn with_links(dir: &Path, links: Links, settings: SiteSettings) -> Arc<Site> {
+    Arc::new(Site::new(Root::open(&dir.join("root"), links).unwrap(), settings))
+}
+
+#[test]
+fn a_directory_is_listed_only_if_that_is_wanted_and_it_has_no_index() {
+    let dir = directory();
+    assert_eq!(status(&get(&site(dir.path(), SiteSettings::default()), "GET /assets/")), 404);
+    let listing = site(dir.path(), SiteSettings { listing: true, ..SiteSettings::default() });
+    assert_eq!(body(&get(&listing, "GET /")), "home");
+    let answer = get(&listing, "GET /assets/");
+    assert_eq!(field(&answer, "Content-Type"), Some("text/html; charset=utf-8"));
+    assert_eq!(field(&answer, "Vary"), Some("Accept"));
+    let page = body(&answer);
+    assert!(page.contains("<a href=\"./deep/\">deep/</a>"), "{page}");
+    assert!(page.contains("&lt;b&gt; &amp; &quot;c&quot;.txt</a><td>3<td>"), "{page}");
+    assert!(page.contains("href=\"./%3Cb%3E%20%26%20%22c%22.txt\""), "{page}");
+    assert!(page.contains("href=\"./a%3Ab\""), "{page}");
+    assert!(page.contains("inner.js") && !page.contains("outer"), "{page}");
+    assert!(!body(&get(&listing, "GET /assets/deep/")).contains("<b>"));
+    assert_eq!(status(&get(&listing, "GET /missing/")), 404);
+    let head = get(&listing, "HEAD /assets/");
+    assert_eq!((body(&head), field(&head, "Content-Length")), ("", field(&answer, "Content-Length")));
+}
+
+#[test]
+fn programs_get_the_listing_as_json() {
+    let dir = directory();
+    let listing = site(dir.path(), SiteSettings { listing: true, ..SiteSettings::default() });
+    let answer = get(&listing, "GET /assets/\nAccept: application/json");
+    assert_eq!(field(&answer, "Content-Type"), Some("application/json"));
+    let json: serde_json::Value = serde_json::from_str(body(&answer)).unwrap();
+    assert_eq!((json["path"].as_str(), json["truncated"].as_bool()), (Some("/assets/"), Some(false)));
+    let names: Vec<_> =
+        json["entries"].as_array().unwrap().iter().map(|entry| entry["name"].clone()).collect();
+    // Directories first, then by name.
+    assert_eq!(names, ["deep", "<b> & \"c\".txt", "a:b", "app.js", "default.htm", "inner.js"]);
+    assert_eq!(json["entries"][3]["size"], 3);
+    for accepts in ["text/html,application/xhtml+xml,*/*;q=0.8", "*/*"] {
+        let answer = get(&listing, &format!("GET /assets/\nAccept: {accepts}"));
+        assert_eq!(field(&answer, "Content-Type"), Some("text/html; charset=utf-8"), "{accepts}");
+    }
+}
+
+#[test]
+fn a_listing_is_bounded() {
+    let dir = directory();
+    let many = dir.path().join("root/many");
+    fs::create_dir(&many).unwrap();
+    for at in 0..10_050 {
+        fs::File::create(many.join(format!("{at:05}"))).unwrap();
+    }
+    let listing = site(dir.path(), SiteSettings { listing: true, ..SiteSettings::default() });
+    let json: serde_json::Value =
+        serde_json::from_str(body(&get(&listing, "GET /many/\nAccept: application/json"))).unwrap();
+    assert_eq!(json["entries"].as_array().unwrap().len(), 10_000);
+    assert_eq!(json["truncated"], true);
+    assert!(body(&get(&listing, "GET /many/")).contains("There is more"));
+}
+
+#[test]
+fn errors_have_the_pages_that_were_set_for_them() {
+    let dir = directory();
+    let pages = ["404=/404.html", "405=/missing.html"].map(|page| page.parse().unwrap());
+    let site = site(dir.path(), SiteSettings { error_pages: pages.into(), ..SiteSettings::default() });
+    let answer = get(&site, "GET /nowhere");
+    assert_eq!((status(&answer), body(&answer)), (404, "lost"));
+    assert_eq!(field(&answer, "Content-Type"), Some("text/html; charset=utf-8"));
+    assert_eq!((field(&answer, "ETag"), field(&answer, "Last-Modified")), (None, None));
+    // It is no answer to a condition or a range: the client asked about something else.
+    assert_eq!(status(&get(&site, "GET /nowhere\nIf-None-Match: *\nRange: bytes=0-1")), 404);
+    assert_eq!(body(&get(&site, "HEAD /nowhere")), "");
+    // A page that is not there is no reason to fail.
+    assert_eq!(body(&get(&site, "POST /")), "405 Method Not Allowed\n");
+    assert_eq!(body(&get(&site, "GET /404.html")), "lost");
+}
+
+#[test]
+fn an_application_in_the_browser_gets_its_page_for_every_path() {
+    let dir = directory();
+    let site =
+        site(dir.path(), SiteSettings { fallback: Some("/index.html".into()), ..SiteSettings::default() });
+    for path in ["/users/7", "/users/", "/assets/"] {
+        let answer = get(&site, &format!("GET {path}\nAccept: text/html,*/*;q=0.8"));
+        assert_eq!((status(&answer), body(&answer)), (200, "home"), "{path}");
+    }
+    assert_eq!(status(&get(&site, "GET /users/7")), 200);
+    for request in
+        ["GET /missing.js", "GET /users/7\nAccept: application/json", "GET /.hidden", "POST /users/7"]
+    {
+        assert!(status(&get(&site, request)) >= 400, "{request}");
+    }
+    assert_eq!(body(&get(&site, "GET /assets/app.js")), "app");
+}
+
+#[test]
+fn rules_say_how_long_files_may_be_kept() {
+    let dir = directory();
+    let rules =
+        ["/assets/*=max-age=31536000, immutable", "*.html=no-cache"].map(|rule| rule.parse().unwrap());
+    let extra = *b"X-Frame-Options: DENY\r\n";
+    let settings =
+        SiteSettings { cache_rules: rules.into(), extra_fields: extra.into(), ..SiteSettings::default() };
+    let site = site(dir.path(), settings);
+    let asset = get(&site, "GET /assets/app.js");
+    assert_eq!(field(&asset, "Cache-Control"), Some("max-age=31536000, immutable"));
+    // Not by the path that was asked for, but by the file that is served for it.
+    assert_eq!(field(&get(&site, "GET /"), "Cache-Control"), Some("no-cache"));
+    let again = get(&site, "GET /assets/app.js\nIf-None-Match: *");
+    assert_eq!((status(&again), field(&again, "Cache-Control")), (304, Some("max-age=31536000, immutable")));
+    for request in ["GET /", "GET /missing", "GET /assets", "POST /", "OPTIONS /", "GET /\nIf-None-Match: *"]
+    {
+        assert_eq!(field(&get(&site, request), "X-Frame-Options"), Some("DENY"), "{request}");
+    }
+    assert_eq!(field(&get(&site, "GET /missing.html"), "Cache-Control"), None);
+}
+
+#[test]
+fn links_hidden_files_and_indexes_are_as_they_were_set() {
+    let dir = directory();
+    for (links, inner, outer) in
+        [(Links::Within, 200, 404), (Links::Deny, 404, 404), (Links::Follow, 200, 200)]
+    {
+        let site = with_links(dir.path(), links, SiteSettings::default());
+        assert_eq!(status(&get(&site, "GET /assets/inner.js")), inner, "{links:?}");
+        assert_eq!(status(&get(&site, "GET /assets/outer")), outer, "{links:?}");
+        assert_eq!(status(&get(&site, "GET /../outside")), 400, "{links:?}");
+    }
+    assert_eq!(status(&get(&site(dir.path(), SiteSettings::default()), "GET /.secret")), 404);
+    let open = site(dir.path(), SiteSettings { dotfiles: true, ..SiteSettings::default() });
+    assert_eq!(body(&get(&open, "GET /.secret")), "secret");
+    let index = vec!["index.html".into(), "default.htm".into()];
+    let site = site(dir.path(), SiteSettings { index, ..SiteSettings::default() });
+    assert_eq!((body(&get(&site, "GET /assets/")), body(&get(&site, "GET /"))), ("default", "home"));
+}

@@ -1,0 +1,307 @@
+//! Conditions, ranges and codings of a static site (RFC 9110, sections 12 to 14), through the connection.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use server::app::Site;
+
+use crate::common::{body, field, get, get_bytes, status};
+
+/// What the page says; text that gets smaller.
+fn page() -> String {
+    "all work and no play makes a dull page, ".repeat(100)
+}
+
+/// A site whose files were changed a while ago.
+fn site() -> (tempfile::TempDir, Arc<Site>) {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "page.html", page().as_bytes());
+    write(dir.path(), "digits", b"0123456789");
+    write(dir.path(), "picture.png", page().as_bytes());
+    write(dir.path(), "tiny.txt", b"tiny");
+    write(dir.path(), "noise.txt", &noise(5_000));
+    write(dir.path(), "large.txt", page().repeat(60).as_bytes());
+    write(dir.path(), "huge.txt", page().repeat(600).as_bytes());
+    write(dir.path(), "empty", b"");
+    let site = Arc::new(Site::open(dir.path()).unwrap());
+    (dir, site)
+}
+
+fn write(root: &Path, name: &str, content: &[u8]) {
+    fs::write(root.join(name), content).unwrap();
+    touch(root, name, 784_111_777);
+}
+
+fn touch(root: &Path, name: &str, seconds: u64) {
+    let file = fs::File::options().write(true).open(root.join(name)).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+}
+
+/// Bytes that do not get smaller.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+fn decoded(coding: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::new();
+    match coding {
+        "zstd" => decoded = zstd::decode_all(bytes).unwrap(),
+        "br" => brotli::BrotliDecompress(&mut &bytes[..], &mut decoded).unwrap(),
+        "gzip" => {
+            std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(bytes), &mut decoded).unwrap();
+        }
+        other => panic!("{other}"),
+    }
+    decoded
+}
+
+#[test]
+fn a_client_that_has_the_file_is_told_so() {
+    let (_dir, site) = site();
+    let first = get(&site, "GET /digits");
+    let tag = field(&first, "ETag").unwrap();
+    for fields in [
+        format!("If-None-Match: {tag}"),
+        format!("If-None-Match: W/{tag}"),
+        format!("If-None-Match: \"x\", {tag}"),
+        "If-None-Match: *".into(),
+        "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT".into(),
+        "If-Modified-Since: Sunday, 06-Nov-94 08:49:37 GMT".into(),
+        "If-Modified-Since: Sun Nov  6 08:49:37 1994".into(),
+        format!("If-None-Match: {tag}\nIf-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT"),
+    ] {
+        for method in ["GET", "HEAD"] {
+            let answer = get(&site, &format!("{method} /digits\n{fields}"));
+            assert_eq!((status(&answer), body(&answer)), (304, ""), "{fields}: {answer}");
+            assert_eq!(field(&answer, "ETag"), Some(tag));
+            assert_eq!(field(&answer, "Content-Type"), None);
+            assert_eq!(field(&answer, "Content-Length"), None);
+        }
+    }
+    for fields in [
+        "If-None-Match: \"x\"".into(),
+        "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT".into(),
+        "If-Modified-Since: yesterday".into(),
+        format!("If-Match: {tag}"),
+        "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT".into(),
+    ] {
+        assert_eq!(status(&get(&site, &format!("GET /digits\n{fields}"))), 200, "{fields}");
+    }
+    for fields in ["If-Match: \"x\"", "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT"] {
+        assert_eq!(status(&get(&site, &format!("GET /digits\n{fields}"))), 412, "{fields}");
+    }
+}
+
+#[test]
+fn the_tag_of_a_file_that_just_changed_is_weak_until_it_has_settled() {
+    let (dir, site) = site();
+    fs::write(dir.path().join("digits"), "abcdefghij").unwrap();
+    let answer = get(&site, "GET /digits");
+    let weak = field(&answer, "ETag").unwrap();
+    assert!(weak.starts_with("W/\""), "{weak}");
+    // A weak tag says nothing about single bytes.
+    let resumed = get(&site, &format!("GET /digits\nRange: bytes=5-\nIf-Range: {weak}"));
+    assert_eq!(status(&resumed), 200);
+    let start = SystemTime::now();
+    while field(&get(&site, "GET /digits"), "ETag").unwrap().starts_with("W/") {
+        assert!(start.elapsed().unwrap() < Duration::from_secs(10), "it is still weak");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(status(&get(&site, &format!("GET /digits\nIf-None-Match: {weak}"))), 304);
+}
+
+#[test]
+fn parts_of_a_file() {
+    let (_dir, site) = site();
+    for (range, expected, said) in [
+        ("bytes=0-3", "0123", "bytes 0-3/10"),
+        ("bytes=7-", "789", "bytes 7-9/10"),
+        ("bytes=-2", "89", "bytes 8-9/10"),
+        ("bytes=0-99", "0123456789", "bytes 0-9/10"),
+        ("bytes=9-9", "9", "bytes 9-9/10"),
+    ] {
+        let answer = get(&site, &format!("GET /digits\nRange: {range}"));
+        assert_eq!((status(&answer), body(&answer)), (206, expected), "{range}");
+        assert_eq!(field(&answer, "Content-Range"), Some(said));
+        assert_eq!(field(&answer, "Content-Length"), Some(expected.len().to_string().as_str()));
+        assert!(field(&answer, "ETag").is_some() && field(&answer, "Content-Type").is_some());
+    }
+    for range in ["bytes=10-", "bytes=-0", "bytes=99999999999999999999-"] {
+        let answer = get(&site, &format!("GET /digits\nRange: {range}"));
+        assert_eq!((status(&answer), field(&answer, "Content-Range")), (416, Some("bytes */10")), "{range}");
+    }
+    for fields in
+        ["Range: bytes=5-2", "Range: lines=1-2", "Range: bytes=0-5,3-8", "Range: bytes=0-0\nRange: bytes=1-1"]
+    {
+        assert_eq!(status(&get(&site, &format!("GET /digits\n{fields}"))), 200, "{fields}");
+    }
+    assert_eq!(status(&get(&site, "HEAD /digits\nRange: bytes=0-3")), 200);
+    assert_eq!(status(&get(&site, "GET /empty\nRange: bytes=0-")), 416);
+}
+
+#[test]
+fn a_part_is_only_sent_of_the_state_that_is_asked_for() {
+    let (_dir, site) = site();
+    let answer = get(&site, "GET /digits");
+    let tag = field(&answer, "ETag").unwrap();
+    for (value, expected) in [
+        (tag, 206),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 206),
+        ("\"x\"", 200),
+        ("Sun, 06 Nov 1994 08:49:38 GMT", 200),
+        ("Sun, 06 Nov 1994 08:49:36 GMT", 200),
+    ] {
+        let answer = get(&site, &format!("GET /digits\nRange: bytes=0-3\nIf-Range: {value}"));
+        assert_eq!(status(&answer), expected, "{value}");
+    }
+    // What the client has is judged before what it wants of it.
+    assert_eq!(status(&get(&site, &format!("GET /digits\nRange: bytes=0-3\nIf-None-Match: {tag}"))), 304);
+    assert_eq!(status(&get(&site, "GET /digits\nRange: bytes=0-3\nIf-Match: \"x\"")), 412);
+}
+
+#[test]
+fn several_parts_come_in_one_body() {
+    let (dir, site) = site();
+    let content = fs::read_to_string(dir.path().join("large.txt")).unwrap();
+    let answer = get(&site, "GET /large.txt\nRange: bytes=0-9, 100-199, -5");
+    assert_eq!(status(&answer), 206);
+    let media = field(&answer, "Content-Type").unwrap();
+    let boundary = media.strip_prefix("multipart/byteranges; boundary=").unwrap();
+    let length = content.len();
+    let mut expected = String::new();
+    for (start, end) in [(0, 10), (100, 200), (length - 5, length)] {
+        expected += &format!(
+            "\r\n--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Range: bytes {start}-{}/{length}\r\n\r\n{}",
+            end - 1,
+            &content[start..end]
+        );
+    }
+    expected += &format!("\r\n--{boundary}--\r\n");
+    assert!(body(&answer) == expected, "{answer}");
+    assert_eq!(field(&answer, "Content-Length"), Some(expected.len().to_string().as_str()));
+    assert_eq!(field(&answer, "Content-Range"), None);
+    // More in parts than as a whole.
+    assert_eq!(status(&get(&site, "GET /digits\nRange: bytes=0-1,3-4")), 200);
+    // CVE-2011-3192: hundreds of parts.
+    let many: Vec<String> = (0..500).map(|at| format!("{at}-")).collect();
+    let answer = get(&site, &format!("GET /large.txt\nRange: bytes={}", many.join(",")));
+    assert_eq!((status(&answer), body(&answer).len()), (200, length));
+}
+
+#[test]
+fn text_is_compressed_as_the_client_likes() {
+    let (_dir, site) = site();
+    let plain = get(&site, "GET /page.html");
+    assert_eq!(field(&plain, "Vary"), Some("Accept-Encoding"));
+    let mut tags = vec![field(&plain, "ETag").unwrap().to_owned()];
+    for (accepts, coding) in [
+        ("gzip, deflate, br, zstd", "zstd"),
+        ("gzip, br", "br"),
+        ("gzip", "gzip"),
+        ("gzip;q=1, br;q=0.5", "gzip"),
+    ] {
+        let (head, bytes) = get_bytes(&site, &format!("GET /page.html\nAccept-Encoding: {accepts}"));
+        assert_eq!(field(&head, "Content-Encoding"), Some(coding), "{accepts}");
+        assert_eq!(field(&head, "Content-Length"), Some(bytes.len().to_string().as_str()));
+        assert_eq!(field(&head, "Vary"), Some("Accept-Encoding"));
+        assert!(bytes.len() < page().len() / 4);
+        assert!(decoded(coding, &bytes) == page().as_bytes());
+        let tag = field(&head, "ETag").unwrap().to_owned();
+        // Parts are parts of what is sent, and only with its own tag.
+        let range = format!("Range: bytes=10-19\nIf-Range: {tag}");
+        let (head, part) = get_bytes(&site, &format!("GET /page.html\nAccept-Encoding: {accepts}\n{range}"));
+        assert_eq!((status(&head), &part[..]), (206, &bytes[10..20]));
+        assert_eq!(status(&get(&site, &format!("GET /page.html\n{range}"))), 200);
+        let again = get(&site, &format!("GET /page.html\nAccept-Encoding: {accepts}\nIf-None-Match: {tag}"));
+        assert_eq!((status(&again), field(&again, "Vary")), (304, Some("Accept-Encoding")));
+        tags.push(tag);
+    }
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), 4, "one tag for each coding: {tags:?}");
+}
+
+#[test]
+fn what_is_small_compressed_already_or_too_large_is_left_alone() {
+    let (_dir, site) = site();
+    for path in ["/tiny.txt", "/picture.png", "/noise.txt", "/huge.txt", "/empty"] {
+        let (head, _) = get_bytes(&site, &format!("GET {path}\nAccept-Encoding: gzip, br, zstd"));
+        assert_eq!((status(&head), field(&head, "Content-Encoding")), (200, None), "{path}");
+    }
+    let (head, bytes) = get_bytes(&site, "GET /large.txt\nAccept-Encoding: gzip");
+    assert_eq!(field(&head, "Content-Encoding"), Some("gzip"));
+    assert!(decoded("gzip", &bytes) == page().repeat(60).as_bytes());
+}
+
+#[test]
+fn a_client_that_takes_nothing_as_it_is_gets_it_compressed_or_is_refused() {
+    let (_dir, site) = site();
+    for path in ["/tiny.txt", "/picture.png", "/noise.txt", "/page.html", "/empty"] {
+        let (head, bytes) = get_bytes(&site, &format!("GET {path}\nAccept-Encoding: gzip, identity;q=0"));
+        assert_eq!((status(&head), field(&head, "Content-Encoding")), (200, Some("gzip")), "{path}");
+        assert_eq!(field(&head, "Vary"), Some("Accept-Encoding"), "{path}");
+        let (_, plain) = get_bytes(&site, &format!("GET {path}"));
+        assert!(decoded("gzip", &bytes) == plain, "{path}");
+    }
+    for accepts in ["identity;q=0", "*;q=0", "deflate, identity;q=0"] {
+        let answer = get(&site, &format!("GET /page.html\nAccept-Encoding: {accepts}"));
+        assert_eq!((status(&answer), field(&answer, "Vary")), (406, Some("Accept-Encoding")), "{accepts}");
+    }
+    assert_eq!(status(&get(&site, "GET /huge.txt\nAccept-Encoding: gzip, identity;q=0")), 406);
+}
+
+#[test]
+fn files_that_were_compressed_beforehand_are_sent_if_they_are_up_to_date() {
+    let (dir, site) = site();
+    write(dir.path(), "page.html.br", b"a brotli file");
+    write(dir.path(), "huge.txt.gz", b"a gzip file");
+    let (head, bytes) = get_bytes(&site, "GET /page.html\nAccept-Encoding: gzip, br, zstd");
+    assert_eq!((field(&head, "Content-Encoding"), &bytes[..]), (Some("br"), &b"a brotli file"[..]));
+    assert_eq!(field(&head, "Content-Type"), Some("text/html; charset=utf-8"));
+    let (head, bytes) = get_bytes(&site, "GET /huge.txt\nAccept-Encoding: gzip, br, zstd");
+    assert_eq!((field(&head, "Content-Encoding"), &bytes[..]), (Some("gzip"), &b"a gzip file"[..]));
+    // By itself it is a file of its own type.
+    let (head, _) = get_bytes(&site, "GET /huge.txt.gz\nAccept-Encoding: gzip");
+    assert_eq!(
+        (field(&head, "Content-Type"), field(&head, "Content-Encoding")),
+        (Some("application/gzip"), None)
+    );
+    // An older one is out of date.
+    touch(dir.path(), "page.html.br", 784_111_776);
+    let start = SystemTime::now();
+    loop {
+        let (head, bytes) = get_bytes(&site, "GET /page.html\nAccept-Encoding: br");
+        if bytes != b"a brotli file" {
+            assert!(decoded(field(&head, "Content-Encoding").unwrap(), &bytes) == page().as_bytes());
+            break;
+        }
+        assert!(start.elapsed().unwrap() < Duration::from_secs(10), "it is still sent");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_compressed_page_follows_its_file() {
+    let (dir, site) = site();
+    let ask = || {
+        let (head, bytes) = get_bytes(&site, "GET /page.html\nAccept-Encoding: zstd");
+        (field(&head, "ETag").unwrap().to_owned(), decoded("zstd", &bytes))
+    };
+    let (tag, _) = ask();
+    let new = page().to_uppercase();
+    fs::write(dir.path().join("new"), &new).unwrap();
+    fs::rename(dir.path().join("new"), dir.path().join("page.html")).unwrap();
+    let start = SystemTime::now();
+    while ask().1 != new.as_bytes() {
+        assert!(start.elapsed().unwrap() < Duration::from_secs(10), "still the old page");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_ne!(ask().0, tag);
+}
