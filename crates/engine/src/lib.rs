@@ -28,7 +28,7 @@ pub mod workers;
 pub use buf::{BUF_BYTES, Buf};
 pub use driver::{Driver, Limits};
 pub use executor::Executor;
-pub use op::{Error, FileRange, More};
+pub use op::{Error, FileRange, More, Socket};
 pub use run::{Running, Settings, start};
 pub use service::{Connections, Service};
 pub use stop::Stop;

@@ -213,6 +213,13 @@ impl<D: Driver> Stream<D> {
     }
 }
 
+impl<D: Driver> Stream<D> {
+    /// Makes the coming close a reset of the connection: what was sent and not yet taken is dropped.
+    pub fn reset(&self) {
+        self.io.driver().reset(self.socket);
+    }
+}
+
 impl<D: Driver> Drop for Stream<D> {
     fn drop(&mut self) {
         self.io.driver().detach(self.socket);

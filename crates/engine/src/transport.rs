@@ -38,8 +38,17 @@ pub trait Transport {
     /// Sends all output.
     async fn flush(&mut self, more: More, until: Deadline) -> Result<(), Error>;
 
-    /// Sends a part of a file, behind output that was flushed. Each turn may take as long as `turn`.
-    async fn send_file(&mut self, range: FileRange, turn: Duration) -> Result<(), Error>;
+    /// Sends a part of a file, behind output that was flushed. By when it must go on is asked each time, with the number
+    /// of bytes sent so far.
+    async fn send_file(
+        &mut self,
+        range: FileRange,
+        until: impl Fn(&Self, u64) -> Deadline,
+    ) -> Result<(), Error>;
+
+    /// Makes the coming end of the connection a reset: what was sent and not yet taken is dropped, rather than kept for a
+    /// peer that does not read.
+    fn reset(&mut self);
 
     /// Tells the peer that nothing more will be sent; receiving goes on.
     async fn shutdown(&mut self) -> Result<(), Error>;
@@ -136,10 +145,18 @@ impl<D: Driver> Transport for Tcp<D> {
         Ok(())
     }
 
-    async fn send_file(&mut self, range: FileRange, turn: Duration) -> Result<(), Error> {
-        let mut rest = range;
+    fn reset(&mut self) {
+        self.stream.reset();
+    }
+
+    async fn send_file(
+        &mut self,
+        range: FileRange,
+        until: impl Fn(&Self, u64) -> Deadline,
+    ) -> Result<(), Error> {
+        let (length, mut rest) = (range.length, range);
         while rest.length > 0 {
-            let sent = self.stream.send_file(rest.clone(), self.deadline(turn)).await?;
+            let sent = self.stream.send_file(rest.clone(), until(self, length - rest.length)).await?;
             if sent == 0 {
                 // The file was cut short while it was being sent; the length that was announced cannot be
                 // kept, so the connection must end.

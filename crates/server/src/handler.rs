@@ -111,6 +111,17 @@ impl Body {
         }
     }
 
+    /// The content, if it is all in memory in one piece.
+    pub(crate) fn in_memory(&self) -> Option<&[u8]> {
+        match self {
+            Body::Static(bytes) => Some(bytes),
+            Body::Shared(bytes) => Some(bytes),
+            Body::Slice(bytes, start, end) => Some(&bytes[*start..*end]),
+            Body::Owned(bytes) => Some(bytes),
+            Body::File(..) | Body::Sequence(_) | Body::Paced(_) => None,
+        }
+    }
+
     /// Whether there is no content.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

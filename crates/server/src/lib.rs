@@ -12,7 +12,7 @@ mod service;
 pub use engine::Class;
 pub use file::FileVersion;
 pub use handler::{Body, Handler, Pace, Place, Request, Response};
-pub use limits::Limits;
+pub use limits::{Limits, RATE_GRACE};
 pub use metrics::{Counters, Monitor, Totals};
 pub use service::{Http, Pool};
 pub use wire::{Limits as HeadLimits, Method, Status};

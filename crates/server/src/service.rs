@@ -11,13 +11,13 @@ use std::thread::JoinHandle;
 use engine::workers::Setup;
 use engine::{Connections, Driver, Io, Service, Stop, Stream, Tcp, Topology, Workers};
 
-use crate::conn::{Context, Errand, run_errand, serve};
+use crate::conn::{Addresses, Context, Errand, run_errand, serve};
 use crate::handler::Handler;
 use crate::limits::Limits;
 use crate::metrics::{Counters, Totals};
 
 /// What a client is told when every connection slot is taken.
-const REFUSAL: &[u8] =
+pub(crate) const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 /// Workers that handle requests.
@@ -31,6 +31,8 @@ pub struct Http<H> {
     /// None, one for all reactors, or one for each.
     pools: Vec<Pool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Connections of each address, where they are limited.
+    addresses: Option<Arc<Addresses>>,
     /// Answers whose connection was gone when they came.
     abandoned: Arc<AtomicU64>,
 }
@@ -44,6 +46,7 @@ impl<H: Handler> Http<H> {
             counters: (0..owners).map(|_| Arc::default()).collect(),
             pools: Vec::new(),
             threads: Mutex::default(),
+            addresses: Addresses::at_most(limits.connections_per_address),
             abandoned: Arc::default(),
         }
     }
@@ -105,7 +108,13 @@ impl<H: Handler> Service for Http<H> {
 
     fn on_reactor<D: Driver>(self: &Arc<Self>, reactor: usize, _: &Io<D>) -> OnReactor<H> {
         let (handler, counters) = (self.handler.clone(), self.counters[reactor].clone());
-        OnReactor(Rc::new(Context::new(handler, self.limits, counters, self.pool(reactor))))
+        OnReactor(Rc::new(Context::new(
+            handler,
+            self.limits,
+            counters,
+            self.pool(reactor),
+            self.addresses.clone(),
+        )))
     }
 
     fn refusal(&self) -> &[u8] {

@@ -15,7 +15,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{self, RecvFlags, SendFlags, Shutdown, SocketFlags};
 
-use super::{Driver, FILE_TURN, Limits, Started, Ticket, accepted, retry, send_flags, timespec};
+use super::{
+    Driver, FILE_TURN, Limits, Started, Ticket, accepted, reset_on_close, retry, send_flags, timespec,
+};
 use crate::buf::{Buf, Pool};
 use crate::interrupt::Interrupt;
 use crate::op::{Done, Error, FileRange, More, Op, Socket};
@@ -245,6 +247,12 @@ impl Driver for Blocking {
     fn detach(&mut self, socket: Socket) {
         self.interrupt.serve(None);
         self.entries[socket.0 as usize] = Entry::default();
+    }
+
+    fn reset(&mut self, socket: Socket) {
+        if let Some(fd) = &self.entries[socket.0 as usize].fd {
+            reset_on_close(fd);
+        }
     }
 
     fn start(&mut self, op: Op, until: Deadline) -> Started {

@@ -16,8 +16,8 @@ use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, Shutdown, SocketFlags};
 
 use super::{
-    Driver, FILE_TURN, Lane, Limits, Side, Started, Ticket, accepted, failed, retry, send_flags, socket_of,
-    table, timespec,
+    Driver, FILE_TURN, Lane, Limits, Side, Started, Ticket, accepted, failed, reset_on_close, retry,
+    send_flags, socket_of, table, timespec,
 };
 use crate::buf::{Buf, Pool};
 use crate::op::{Done, Error, FileRange, More, Op, Socket};
@@ -127,6 +127,12 @@ impl Driver for Epoll {
 
     fn detach(&mut self, socket: Socket) {
         self.release(socket.0);
+    }
+
+    fn reset(&mut self, socket: Socket) {
+        if let Some(fd) = &self.entries[socket.0 as usize].fd {
+            reset_on_close(fd);
+        }
     }
 
     fn start(&mut self, op: Op, until: Deadline) -> Started {

@@ -80,6 +80,7 @@ struct Peer {
     /// The peer was told that nothing more will come.
     ended: bool,
     open: bool,
+    reset: bool,
     waits: [Option<Wait>; 2],
 }
 
@@ -95,7 +96,14 @@ struct Wait {
 impl Memory {
     /// Adds a peer; the socket is for [`Stream::on`](crate::Stream::on).
     pub fn peer(&mut self, script: Script) -> Socket {
-        self.peers.push(Peer { script, sent: Vec::new(), ended: false, open: true, waits: [None, None] });
+        self.peers.push(Peer {
+            script,
+            sent: Vec::new(),
+            ended: false,
+            open: true,
+            reset: false,
+            waits: [None, None],
+        });
         Socket(self.peers.len() as u32 - 1)
     }
 
@@ -112,6 +120,11 @@ impl Memory {
     /// Operations started so far.
     pub fn operations(&self) -> u64 {
         self.operations
+    }
+
+    /// Whether closing the socket was to reset the connection.
+    pub fn is_reset(&self, socket: Socket) -> bool {
+        self.peers[socket.0 as usize].reset
     }
 
     /// Everything that was sent to a peer, also after the socket was closed.
@@ -241,6 +254,10 @@ impl Driver for Memory {
         let peer = &mut self.peers[socket.0 as usize];
         peer.open = false;
         peer.waits = [None, None];
+    }
+
+    fn reset(&mut self, socket: Socket) {
+        self.peers[socket.0 as usize].reset = true;
     }
 
     fn start(&mut self, op: Op, until: Deadline) -> Started {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::io::Errno;
-use rustix::net::SendFlags;
+use rustix::net::{SendFlags, sockopt};
 
 use crate::buf::Buf;
 use crate::op::{Done, Error, More, Op, Socket};
@@ -51,6 +51,10 @@ pub trait Driver: Sized + 'static {
     /// Lets go of a socket: what is under way is cancelled, and the descriptor is closed as soon as the
     /// kernel has let go of it.
     fn detach(&mut self, socket: Socket);
+
+    /// Arranges that closing a socket resets its connection: what was sent and not yet taken is dropped with it, instead
+    /// of being kept until a peer that does not read takes it.
+    fn reset(&mut self, socket: Socket);
 
     /// Starts an operation. At most one may be under way per socket and direction.
     fn start(&mut self, op: Op, until: Deadline) -> Started;
@@ -178,6 +182,13 @@ fn send_flags(more: More) -> SendFlags {
     match more {
         More::No => SendFlags::NOSIGNAL,
         More::Follows => SendFlags::NOSIGNAL | SendFlags::MORE,
+    }
+}
+
+/// Makes closing a socket a reset. If the kernel refuses, it is an ordinary close.
+fn reset_on_close(fd: &OwnedFd) {
+    if let Err(error) = sockopt::set_socket_linger(fd, Some(Duration::ZERO)) {
+        tracing::debug!(%error, "a connection cannot be reset");
     }
 }
 

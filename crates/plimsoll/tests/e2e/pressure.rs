@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, MODELS, Server, plimsoll, site};
+use crate::common::{Client, MODELS, PATIENCE, Server, plimsoll, site};
 
 #[test]
 fn a_head_that_comes_too_slowly_is_answered_with_408() {
@@ -147,10 +147,30 @@ fn a_client_that_does_not_read_is_cut_off_and_holds_up_nobody() {
             assert_eq!(server.connect().get("/1k.html").status, 200);
             std::thread::sleep(Duration::from_millis(50));
         }
-        // What is still in the buffers can be read, and then the connection is over, short of what was due.
+        // Reset, so that the kernel does not keep for it what it does not take.
         let mut rest = Vec::new();
-        let _ = std::io::Read::read_to_end(&mut deaf.0, &mut rest);
+        let end = std::io::Read::read_to_end(&mut deaf.0, &mut rest);
+        assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset, "{flags:?}");
         assert!(rest.len() < 80 << 20, "{} bytes with {flags:?}", rest.len());
+        server.stop();
+    }
+}
+
+#[test]
+fn an_address_with_all_its_connections_is_refused_until_one_ends() {
+    let site = site();
+    for flags in MODELS {
+        let server = Server::start(site.path(), &[flags, &["--connections-per-address", "2"]].concat());
+        let (mut first, mut second) = (server.connect(), server.connect());
+        assert_eq!((first.get("/1k.html").status, second.get("/1k.html").status), (200, 200), "{flags:?}");
+        let refused = server.connect().get("/1k.html");
+        assert_eq!((refused.status, refused.field("Retry-After")), (503, Some("1")), "{flags:?}");
+        drop(first);
+        let start = Instant::now();
+        while server.connect().get("/1k.html").status != 200 {
+            assert!(start.elapsed() < PATIENCE, "there is no room again with {flags:?}");
+        }
+        assert_eq!(second.get("/1k.html").status, 200, "{flags:?}");
         server.stop();
     }
 }

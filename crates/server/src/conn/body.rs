@@ -1,6 +1,7 @@
 //! Requests whose handler wants their body: it is read whole, within bounds, before the handler is asked.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use engine::{Buf, Error, Transport};
 use wire::{ChunkedDecoder, FieldStorage, Framing, Reject, Status, parse_request};
@@ -44,8 +45,8 @@ pub(super) async fn answer<T: Transport, H: Handler>(
     if parsed.expects_continue && wire.input().is_empty() {
         wire.output().append(b"HTTP/1.1 100 Continue\r\n\r\n");
     }
-    flush(wire, context).await?;
-    let body = match read(wire, context, rest.body).await? {
+    flush(wire, context, rest.until).await?;
+    let body = match read(wire, context, rest).await? {
         Ok(body) => body,
         Err(reject) => return Ok(Err(reject)),
     };
@@ -63,13 +64,14 @@ pub(super) async fn answer<T: Transport, H: Handler>(
 async fn read<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
-    framing: Framing,
+    rest: Rest,
 ) -> Result<Result<Vec<u8>, Reject>, Close> {
-    let until = wire.deadline(context.limits.body_time);
+    let (begun, mut received) = (wire.deadline(Duration::ZERO), 0);
+    let until = begun.later(context.limits.body_time).earlier(rest.until);
     let mut body = Vec::new();
     let mut decoder = ChunkedDecoder::new();
     loop {
-        let done = match framing {
+        let done = match rest.body {
             Framing::None => true,
             Framing::Length(length) => {
                 let n = wire.input().len().min(length as usize - body.len());
@@ -95,9 +97,13 @@ async fn read<T: Transport, H: Handler>(
         if !wire.input().is_empty() {
             continue;
         }
+        let until = until.earlier(context.limits.at_least_rate(begun, received));
         match wire.fill(until, || false).await {
             Ok(0) => return Err(Close::CutShort),
-            Ok(n) => Counters::add(&context.counters.bytes_received, n as u64),
+            Ok(n) => {
+                received += n as u64;
+                Counters::add(&context.counters.bytes_received, n as u64);
+            }
             Err(Error::TimedOut) => return Ok(Err(TOO_SLOW)),
             Err(error) => return Err(Close::Broken(error)),
         }

@@ -9,6 +9,7 @@ use engine::Class;
 use wire::{DateField, Status};
 
 use super::Close;
+use super::addresses::Addresses;
 use super::errand::Errand;
 use crate::handler::{Handler, Request, Response};
 use crate::limits::Limits;
@@ -26,6 +27,8 @@ pub(crate) struct Context<H> {
     pub(crate) handler: Arc<H>,
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Counters>,
+    /// Connections of each address, where they are limited.
+    pub(super) addresses: Option<Arc<Addresses>>,
     #[expect(clippy::vec_box, reason = "a response travels between owners as one pointer")]
     spare: RefCell<Vec<Box<Response>>>,
     /// Where requests are handled; without workers, on the reactor.
@@ -43,11 +46,13 @@ impl<H: Handler> Context<H> {
         limits: Limits,
         counters: Arc<Counters>,
         workers: Option<Pool>,
+        addresses: Option<Arc<Addresses>>,
     ) -> Self {
         Context {
             handler,
             limits,
             counters,
+            addresses,
             spare: RefCell::new(Vec::with_capacity(SPARE)),
             workers,
             errands: RefCell::new(Vec::with_capacity(SPARE)),
@@ -126,6 +131,8 @@ impl<H: Handler> Context<H> {
             Close::Idle => &counters.idle_timeouts,
             Close::HeadTimeout => &counters.head_timeouts,
             Close::SendTimeout => &counters.send_timeouts,
+            Close::RequestTimeout => &counters.request_timeouts,
+            Close::AddressFull => &counters.address_refused,
             Close::NotDiscarded => &counters.bodies_not_discarded,
             Close::FileChanged => &counters.files_changed,
             Close::Broken(error) if error.is_departure() => &counters.departures,

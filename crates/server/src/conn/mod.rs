@@ -1,5 +1,6 @@
 //! The HTTP/1.1 connection: read a request, answer it, and so on until one side has had enough.
 
+mod addresses;
 mod body;
 mod context;
 mod discard;
@@ -8,16 +9,19 @@ mod write;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use engine::{Buf, Class, Deadline, Error, More, Stop, Transport, yield_now};
 use rustix::io::Errno;
-use wire::{FieldStorage, Framing, Method, Reject, Version, parse_request};
+use wire::{FieldStorage, Framing, Method, Reject, Status, Version, parse_request};
 
+pub(crate) use addresses::Addresses;
 pub(crate) use context::Context;
 pub(crate) use errand::{Errand, run as run_errand};
 
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
+use crate::service::REFUSAL;
 use discard::{discard, linger};
 use errand::Cargo;
 use write::{send_body, write_head};
@@ -38,6 +42,10 @@ enum Close {
     HeadTimeout,
     /// The client took too long to take its response.
     SendTimeout,
+    /// The request took too long as a whole.
+    RequestTimeout,
+    /// The client's address has as many connections as it may.
+    AddressFull,
     /// A body that nobody wanted was too large or too slow.
     NotDiscarded,
     /// A file was changed while it was being sent.
@@ -69,6 +77,8 @@ struct Rest {
     head_only: bool,
     /// Whether the connection goes on, and how that is said.
     persistence: Persistence,
+    /// By when the whole request must be over.
+    until: Deadline,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,10 +98,25 @@ pub(crate) async fn serve<T: Transport, H: Handler>(
     peer: SocketAddr,
     stop: Stop,
 ) {
-    let close = match converse(&mut wire, &context, peer, &stop).await {
-        Ok(close) | Err(close) => close,
+    let entered = context.addresses.as_ref().map(|addresses| addresses.enter(peer.ip()));
+    let close = match entered {
+        Some(None) => Box::pin(turn_away(&mut wire, &context)).await,
+        _ => converse(&mut wire, &context, peer, &stop).await,
     };
+    let (Ok(close) | Err(close)) = close;
+    if matches!(close, Close::SendTimeout | Close::RequestTimeout) {
+        // It would take up the kernel's memory until it reads, or for ever.
+        wire.reset();
+    }
     context.ended(close);
+}
+
+/// Refuses a connection whose address has as many as it may.
+async fn turn_away<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>) -> Result<Close, Close> {
+    wire.output().append(REFUSAL);
+    flush(wire, context, Deadline::NEVER).await?;
+    linger(wire, &context.limits).await;
+    Ok(Close::AddressFull)
 }
 
 async fn converse<T: Transport, H: Handler>(
@@ -100,13 +125,15 @@ async fn converse<T: Transport, H: Handler>(
     peer: SocketAddr,
     stop: &Stop,
 ) -> Result<Close, Close> {
-    // Until the first request is complete, the time for a head runs from the start of the connection.
-    let mut head_until = Some(wire.deadline(context.limits.head_time));
+    // When the request at hand began; the first one with the connection.
+    let mut begun = Some(wire.deadline(Duration::ZERO));
     let mut answers = 0u32;
     loop {
-        let (response, rest) = match take_turn(wire, context, peer, stop) {
+        let (response, rest) = match take_turn(wire, context, peer, stop, answers, begun) {
             Turn::Answered(response, rest) => (response, rest),
             Turn::Delegated(length, rest, class) => {
+                // What was answered before must not wait for this one.
+                flush(wire, context, rest.until).await?;
                 (delegate(wire, context, length, peer, class).await?, rest)
             }
             Turn::WantsBody(length, rest) => {
@@ -125,21 +152,20 @@ async fn converse<T: Transport, H: Handler>(
                 return Box::pin(refuse(wire, context, reject)).await;
             }
             Turn::Incomplete => {
-                flush(wire, context).await?;
-                if let Some(close) = await_input(wire, context, stop, &mut head_until).await? {
+                flush(wire, context, Deadline::NEVER).await?;
+                if let Some(close) = await_input(wire, context, stop, &mut begun).await? {
                     return Ok(close);
                 }
                 continue;
             }
         };
-        head_until = None;
-        let persistence = rest.persistence;
-        answer(wire, context, response, rest).await?;
+        begun = None;
+        let persistence = answer(wire, context, response, rest).await?;
         if persistence == Persistence::Close {
-            finish(wire, context).await?;
+            finish(wire, context, rest.until).await?;
             return Ok(Close::Done);
         }
-        answers = answers.wrapping_add(1);
+        answers = answers.saturating_add(1);
         if answers.is_multiple_of(TURN) {
             yield_now().await;
         }
@@ -152,6 +178,8 @@ fn take_turn<T: Transport, H: Handler>(
     context: &Context<H>,
     peer: SocketAddr,
     stop: &Stop,
+    answers: u32,
+    begun: Option<Deadline>,
 ) -> Turn {
     if wire.input().is_empty() {
         return Turn::Incomplete;
@@ -167,6 +195,7 @@ fn take_turn<T: Transport, H: Handler>(
     let last = !head.keep_alive
         // The client waits for a 100 that will not come: whether its body follows cannot be known.
         || (head.expects_continue && !wants_body)
+        || answers + 1 == context.limits.requests_per_connection
         // Requests that came in before the stop are still answered.
         || (stop.is_set() && wire.input().len() == length);
     let persistence = match head.version {
@@ -174,7 +203,8 @@ fn take_turn<T: Transport, H: Handler>(
         Version::Http10 => Persistence::KeepAliveSaid,
         Version::Http11 => Persistence::KeepAlive,
     };
-    let rest = Rest { body: head.framing, head_only: head.method == Method::Head, persistence };
+    let until = context.limits.whole_request(begun.unwrap_or_else(|| wire.deadline(Duration::ZERO)));
+    let rest = Rest { body: head.framing, head_only: head.method == Method::Head, persistence, until };
     if wants_body {
         return Turn::WantsBody(length, rest);
     }
@@ -195,8 +225,6 @@ async fn delegate<T: Transport, H: Handler>(
     peer: SocketAddr,
     class: Class,
 ) -> Result<Box<Response>, Close> {
-    // What was answered before must not wait for this one.
-    flush(wire, context).await?;
     let input = wire.take_input();
     let cargo = delegate_cargo(context, input, Vec::new(), peer, class).await?;
     wire.restore_input(cargo.input);
@@ -224,7 +252,7 @@ async fn delegate_cargo<H: Handler>(
     }
     if refused {
         Counters::count(&context.counters.queue_refused);
-        cargo.response.plain(wire::Status::SERVICE_UNAVAILABLE).field("Retry-After", b"1");
+        cargo.response.plain(Status::SERVICE_UNAVAILABLE).field("Retry-After", b"1");
     }
     Ok(cargo)
 }
@@ -234,19 +262,35 @@ async fn answer<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
     mut response: Box<Response>,
-    rest: Rest,
-) -> Result<(), Close> {
+    mut rest: Rest,
+) -> Result<Persistence, Close> {
+    if rest.until != Deadline::NEVER && rest.until.has_passed(Instant::now()) {
+        Counters::count(&context.counters.request_timeouts);
+        response.clear();
+        response.plain(Status::SERVICE_UNAVAILABLE).field("Retry-After", b"1");
+        rest = Rest { until: Deadline::NEVER, persistence: Persistence::Close, ..rest };
+    }
     write_head(wire, context, &mut response, rest).await?;
     if !rest.head_only && !response.is_bodiless() {
-        send_body(wire, context, &response.body).await?;
+        send_body(wire, context, &response.body, rest.until).await?;
     }
     context.counters.answered(response.status);
     context.give_response(response);
     if rest.body != Framing::None && rest.persistence != Persistence::Close {
-        flush(wire, context).await?;
-        discard(wire, &context.limits, rest.body).await?;
+        // In a box, as is all that few connections come to.
+        Box::pin(drop_body(wire, context, rest)).await?;
     }
-    Ok(())
+    Ok(rest.persistence)
+}
+
+/// Reads a body that nobody wanted, after its request was answered.
+async fn drop_body<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    rest: Rest,
+) -> Result<(), Close> {
+    flush(wire, context, rest.until).await?;
+    discard(wire, &context.limits, rest.body).await
 }
 
 /// Waits for input: for the next request as long as a connection may be idle, for the rest of a head as long
@@ -255,13 +299,15 @@ async fn await_input<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
     stop: &Stop,
-    head_until: &mut Option<Deadline>,
+    begun: &mut Option<Deadline>,
 ) -> Result<Option<Close>, Close> {
-    let idle = wire.input().is_empty();
-    let until = match *head_until {
-        Some(until) => until,
-        None if idle => wire.deadline(context.limits.idle_time),
-        None => *head_until.insert(wire.deadline(context.limits.head_time)),
+    let (idle, limits) = (wire.input().is_empty(), &context.limits);
+    let until = match *begun {
+        None if idle => wire.deadline(limits.idle_time),
+        _ => {
+            let begun = *begun.get_or_insert(wire.deadline(Duration::ZERO));
+            begun.later(limits.head_time).earlier(limits.whole_request(begun))
+        }
     };
     match wire.fill(until, || idle && stop.is_set()).await {
         Ok(0) if idle => Ok(Some(Close::Done)),
@@ -274,7 +320,7 @@ async fn await_input<T: Transport, H: Handler>(
         Err(Error::TimedOut) if idle => Ok(Some(Close::Idle)),
         Err(Error::TimedOut) => {
             let reject =
-                Reject { status: wire::Status::REQUEST_TIMEOUT, reason: "the request's head took too long" };
+                Reject { status: Status::REQUEST_TIMEOUT, reason: "the request's head took too long" };
             Box::pin(refuse(wire, context, reject)).await?;
             Ok(Some(Close::HeadTimeout))
         }
@@ -291,34 +337,49 @@ async fn refuse<T: Transport, H: Handler>(
     let mut response = context.take_response();
     let text = format!("{} {}: {}\n", reject.status.code(), reject.status.reason(), reject.reason);
     response.plain(reject.status).body(crate::Body::Owned(text.into()));
-    let rest = Rest { body: Framing::None, head_only: false, persistence: Persistence::Close };
+    let rest = Rest {
+        body: Framing::None,
+        head_only: false,
+        persistence: Persistence::Close,
+        until: Deadline::NEVER,
+    };
     answer(wire, context, response, rest).await?;
-    flush(wire, context).await?;
+    flush(wire, context, rest.until).await?;
     linger(wire, &context.limits).await;
     Ok(Close::Done)
 }
 
 /// Ends a connection after its last answer.
-async fn finish<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>) -> Result<(), Close> {
-    flush(wire, context).await?;
+async fn finish<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    until: Deadline,
+) -> Result<(), Close> {
+    flush(wire, context, until).await?;
     if !wire.input().is_empty() {
         // Closing a socket with unread bytes resets it, and the client could lose the answer.
-        linger(wire, &context.limits).await;
+        Box::pin(linger(wire, &context.limits)).await;
     }
     Ok(())
 }
 
-async fn flush<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>) -> Result<(), Close> {
+/// Sends what was answered so far.
+async fn flush<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    until: Deadline,
+) -> Result<(), Close> {
     if wire.pending() == 0 {
         return Ok(());
     }
-    write::send(wire, context, More::No).await
+    write::send(wire, context, More::No, until, Deadline::NEVER).await
 }
 
 impl Close {
     /// A failure to send.
-    fn sending(error: Error) -> Close {
+    fn sending<T: Transport>(error: Error, wire: &T, whole_until: Deadline) -> Close {
         match error {
+            Error::TimedOut if whole_until.has_passed(wire.now()) => Close::RequestTimeout,
             Error::TimedOut => Close::SendTimeout,
             // The file ends before the part that was to be sent of it.
             Error::Os(Errno::NODATA) => Close::FileChanged,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Buf, Error, FileRange, More, Transport};
+use engine::{Buf, Deadline, FileRange, More, Transport};
 use wire::Sink;
 
 use super::{Close, Context, Persistence, Rest};
@@ -48,7 +48,7 @@ pub(super) async fn write_head<T: Transport, H: Handler>(
         response.plain(wire::Status::INTERNAL_SERVER_ERROR);
     }
     if wire.output().room() < response.fields.len() + OWN_LINES {
-        send(wire, context, More::Follows).await?;
+        Box::pin(send(wire, context, More::Follows, rest.until, Deadline::NEVER)).await?;
     }
     let now = wire.now();
     let out = &mut Out(wire.output());
@@ -73,20 +73,36 @@ pub(super) async fn send_body<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
     body: &Body,
+    until: Deadline,
+) -> Result<(), Close> {
+    match body.in_memory() {
+        Some(bytes) if bytes.len() <= wire.output().room() => {
+            wire.output().append(bytes);
+            Ok(())
+        }
+        // In a box, or every connection would be larger by what only a large body needs.
+        _ => Box::pin(stream_body(wire, context, body, until)).await,
+    }
+}
+
+/// Sends a body that takes more than one buffer.
+async fn stream_body<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    body: &Body,
+    until: Deadline,
 ) -> Result<(), Close> {
     match body {
-        Body::Static(bytes) => write(wire, context, bytes).await,
-        Body::Shared(bytes) => write(wire, context, bytes).await,
-        Body::Owned(bytes) => write(wire, context, bytes).await,
-        Body::Paced(pace) => send_paced(wire, context, *pace).await,
-        Body::Slice(bytes, start, end) => write(wire, context, &bytes[*start..*end]).await,
-        // In a box, or every connection would be larger by its size.
-        Body::File(range, version) => Box::pin(send_file(wire, context, range, *version)).await,
+        Body::Paced(pace) => send_paced(wire, context, *pace, until).await,
+        Body::File(range, version) => send_file(wire, context, range, *version, until).await,
         Body::Sequence(bodies) => {
             for body in bodies {
-                Box::pin(send_body(wire, context, body)).await?;
+                send_body(wire, context, body, until).await?;
             }
             Ok(())
+        }
+        Body::Static(_) | Body::Shared(_) | Body::Slice(..) | Body::Owned(_) => {
+            write(wire, context, body.in_memory().unwrap_or_default(), until).await
         }
     }
 }
@@ -98,13 +114,21 @@ async fn send_file<T: Transport, H: Handler>(
     context: &Context<H>,
     range: &FileRange,
     version: Option<FileVersion>,
+    until: Deadline,
 ) -> Result<(), Close> {
     let held_back = if version.is_some() { range.length.min(HELD_BACK) } else { 0 };
     let first = FileRange { length: range.length - held_back, ..range.clone() };
     if first.length > 0 {
-        send(wire, context, More::Follows).await?;
+        send(wire, context, More::Follows, until, Deadline::NEVER).await?;
         Counters::add(&context.counters.bytes_sent, first.length);
-        wire.send_file(first.clone(), context.limits.send_time).await.map_err(Close::sending)?;
+        let begun = wire.deadline(Duration::ZERO);
+        let until_next = |wire: &T, sent| {
+            let rate = context.limits.at_least_rate(begun, sent);
+            wire.deadline(context.limits.send_time).earlier(rate).earlier(until)
+        };
+        wire.send_file(first.clone(), until_next)
+            .await
+            .map_err(|error| Close::sending(error, wire, until))?;
     }
     let Some(version) = version else { return Ok(()) };
     let mut last = [0; HELD_BACK as usize];
@@ -114,7 +138,7 @@ async fn send_file<T: Transport, H: Handler>(
     if read < last.len() || !version.still(&range.file) {
         return Err(Close::FileChanged);
     }
-    write(wire, context, last).await
+    write(wire, context, last, until).await
 }
 
 /// Sends bytes at a given rate, a tick's worth at a time.
@@ -122,6 +146,7 @@ async fn send_paced<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
     pace: Pace,
+    until: Deadline,
 ) -> Result<(), Close> {
     let (mut sent, start) = (0, wire.deadline(Duration::ZERO));
     for tick in 1u32.. {
@@ -130,10 +155,10 @@ async fn send_paced<T: Transport, H: Handler>(
         let due = pace.length.min(due as u64);
         while sent < due {
             let n = (due - sent).min(FILLING.len() as u64) as usize;
-            write(wire, context, &FILLING[..n]).await?;
+            write(wire, context, &FILLING[..n], until).await?;
             sent += n as u64;
         }
-        send(wire, context, More::No).await?;
+        send(wire, context, More::No, until, Deadline::NEVER).await?;
         if sent == pace.length {
             break;
         }
@@ -146,25 +171,35 @@ async fn write<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
     bytes: &[u8],
+    until: Deadline,
 ) -> Result<(), Close> {
-    let mut rest = bytes;
+    let (begun, mut rest) = (wire.deadline(Duration::ZERO), bytes);
     loop {
         let put = wire.output().append(rest);
         rest = &rest[put..];
         if rest.is_empty() {
             return Ok(());
         }
-        send(wire, context, More::Follows).await?;
+        // What is in the buffer is worth its time too.
+        let through = (bytes.len() - rest.len()) as u64;
+        let in_time = context.limits.at_least_rate(begun, through);
+        send(wire, context, More::Follows, until, in_time).await?;
     }
 }
 
-/// Sends all that was put in the output.
+/// Sends all that was put in the output, by the time that the whole request may take, and by one that is put down to the
+/// client's slowness.
 pub(super) async fn send<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
     more: More,
+    until: Deadline,
+    in_time: Deadline,
 ) -> Result<(), Close> {
     Counters::add(&context.counters.bytes_sent, wire.pending() as u64);
-    let until = wire.deadline(context.limits.send_time);
-    wire.flush(more, until).await.map_err(|error: Error| Close::sending(error))
+    let in_time = in_time.earlier(wire.deadline(context.limits.send_time));
+    match wire.flush(more, in_time.earlier(until)).await {
+        Ok(()) => Ok(()),
+        Err(error) => Err(Close::sending(error, wire, until)),
+    }
 }

@@ -70,6 +70,10 @@ counters! {
     departures,
     /// Connections closed because a request body that nobody wanted was too large or too slow.
     bodies_not_discarded,
+    /// Requests that took too long as a whole.
+    request_timeouts,
+    /// Connections refused because their address had as many as it may.
+    address_refused,
     /// Connections cut because a file was changed or cut short while it was being sent.
     files_changed,
     /// Requests whose body was refused: too large, too slow or malformed.

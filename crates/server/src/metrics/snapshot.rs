@@ -141,6 +141,8 @@ impl<H: Handler> Monitor<H> {
                 ("queue_full", totals.queue_refused),
                 ("bad_head", totals.heads_refused),
                 ("head_timeout", totals.head_timeouts),
+                ("request_timeout", totals.request_timeouts),
+                ("address_full", totals.address_refused),
                 ("body", totals.bodies_not_discarded + totals.bodies_refused),
             ],
             answers_abandoned: self.http.abandoned(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::driver::memory::{Memory, Script};
-use engine::{Connections, Driver, Executor, Io, Service, Stop, Stream};
+use engine::{Connections, Driver, Executor, Io, Service, Socket, Stop, Stream};
 use server::app::Site;
 use server::{Body, Handler, Http, Limits, Request, Response, Status, Totals};
 
@@ -23,6 +23,8 @@ pub(crate) struct Seen {
     pub(crate) operations: u64,
     /// Whether the client was told that nothing more would come, before the end.
     pub(crate) shut_down: bool,
+    /// Whether the connection was to end with a reset.
+    pub(crate) reset: bool,
 }
 
 /// Answers with what the path says.
@@ -54,16 +56,22 @@ pub(crate) fn converse_with(
     script: Script,
     prepare: impl FnOnce(&mut Memory),
 ) -> Seen {
+    converse_within(handler, Limits::default(), stop, script, prepare)
+}
+
+/// Runs one connection to its end, with bounds of one's own too.
+pub(crate) fn converse_within(
+    handler: impl Handler,
+    limits: Limits,
+    stop: Stop,
+    script: Script,
+    prepare: impl FnOnce(&mut Memory),
+) -> Seen {
     let io = Io::new(Memory::open(engine::Limits { sockets: 4 }).unwrap());
     let socket = io.driver().peer(script);
     prepare(&mut io.driver());
-    let http = Arc::new(Http::new(handler, Limits::default(), 1));
-    let local = http.on_reactor::<Memory>(0, &io);
-    let unpark = io.driver().unpark();
-    let executor = Executor::new(1, unpark);
-    let peer = SocketAddr::from(([127, 0, 0, 1], 1234));
-    assert!(executor.spawn(local.serve(Stream::on(&io, socket), peer, stop)).is_ok());
-    executor.run(&io, &engine::meter::Meter::default(), || {}, executor.at_most(0)).unwrap();
+    let http = Arc::new(Http::new(handler, limits, 1));
+    run(&io, &http, &[socket], stop);
     let driver = io.driver();
     assert!(!driver.is_open(socket), "the connection has ended but its socket has not");
     Seen {
@@ -73,7 +81,35 @@ pub(crate) fn converse_with(
         totals: http.totals(),
         operations: driver.operations(),
         shut_down: driver.is_shut_down(socket),
+        reset: driver.is_reset(socket),
     }
+}
+
+/// What several clients saw, and what was counted.
+pub(crate) struct Several {
+    pub(crate) texts: Vec<String>,
+    pub(crate) totals: Totals,
+}
+
+/// Runs several connections from one address at the same time.
+pub(crate) fn several(limits: Limits, scripts: Vec<Script>) -> Several {
+    let io = Io::new(Memory::open(engine::Limits { sockets: scripts.len() + 1 }).unwrap());
+    let sockets: Vec<Socket> = scripts.into_iter().map(|script| io.driver().peer(script)).collect();
+    let http = Arc::new(Http::new(handler, limits, 1));
+    run(&io, &http, &sockets, Stop::default());
+    let texts = sockets.iter().map(|socket| without_dates(io.driver().sent(*socket))).collect();
+    Several { texts, totals: http.totals() }
+}
+
+/// Runs connections until all have ended.
+fn run<H: Handler>(io: &Io<Memory>, http: &Arc<Http<H>>, sockets: &[Socket], stop: Stop) {
+    let local = http.on_reactor::<Memory>(0, io);
+    let executor = Executor::new(sockets.len(), io.driver().unpark());
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1234));
+    for socket in sockets {
+        assert!(executor.spawn(local.serve(Stream::on(io, *socket), peer, stop.clone())).is_ok());
+    }
+    executor.run(io, &engine::meter::Meter::default(), || {}, executor.at_most(0)).unwrap();
 }
 
 /// What a site answers to a request: `GET /path`, and behind it lines of fields if there are any.

@@ -1,6 +1,7 @@
 //! Tests of the connection and the static site, without sockets wherever they are not the point.
 
 mod allocations;
+mod bounds;
 mod common;
 mod connection;
 mod pages;

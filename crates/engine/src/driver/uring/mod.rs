@@ -23,7 +23,7 @@ use io_uring::opcode;
 use io_uring::types::{CancelBuilder, Fd};
 use rustix::io::Errno;
 
-use super::{Driver, Lane, Limits, Side, Started, Ticket, failed, socket_of, table};
+use super::{Driver, Lane, Limits, Side, Started, Ticket, failed, reset_on_close, socket_of, table};
 use crate::buf::{Buf, Pool};
 use crate::op::{Done, Error, Op, Socket};
 use crate::timer::{Deadline, NEVER, Nanos, Timers};
@@ -117,6 +117,12 @@ impl Driver for Uring {
             self.push_cancel(CancelBuilder::user_data(tag.pack()));
         }
         self.let_go(socket.0);
+    }
+
+    fn reset(&mut self, socket: Socket) {
+        if let Some(fd) = &self.entries[socket.0 as usize].fd {
+            reset_on_close(fd);
+        }
     }
 
     fn start(&mut self, op: Op, until: Deadline) -> Started {

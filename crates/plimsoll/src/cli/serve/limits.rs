@@ -34,6 +34,19 @@ pub(super) struct LimitFlags {
     /// How long a client may take nothing of its response before it is cut off
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     send_timeout: Duration,
+    /// Bytes in a second that a client must send of a body and take of a response, on the average after 10s: 408, or it is
+    /// cut off; 0 for no such limit
+    #[arg(long, value_name = "SIZE", default_value = "500B")]
+    min_rate: ByteSize,
+    /// Time for a whole request, from its first byte to the last one of its answer: 503, or it is cut off; 0s for no limit
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    request_timeout: Duration,
+    /// Requests after which a connection is closed; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    requests_per_connection: u32,
+    /// Connections that one address may have at the same time, or one /64 network of IPv6: 503 past it; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    connections_per_address: u32,
     /// Connections that may wait to be accepted (the kernel caps it at net.core.somaxconn)
     #[arg(long, value_name = "N", default_value_t = BACKLOG)]
     pub(super) backlog: u32,
@@ -78,6 +91,10 @@ impl LimitFlags {
             body_time: self.body_timeout,
             idle_time: self.idle_timeout,
             send_time: self.send_timeout,
+            least_rate: self.min_rate.0,
+            request_time: (!self.request_timeout.is_zero()).then_some(self.request_timeout),
+            requests_per_connection: self.requests_per_connection,
+            connections_per_address: self.connections_per_address,
             ..Limits::default()
         })
     }
