@@ -8,6 +8,7 @@ use std::time::Duration;
 use engine::host::{self, Cores};
 use engine::listen::BACKLOG;
 use engine::{Model, Running, Settings, Topology};
+use server::log::{AccessLog, Destination, Format};
 use server::{Handler, Http, Limits};
 
 use crate::signals::Watch;
@@ -21,6 +22,8 @@ pub struct Server<H> {
     limits: Limits,
     address: SocketAddr,
     drain: Duration,
+    log: Option<(Destination, Format)>,
+    request_ids: bool,
 }
 
 /// The topology of a model on this host.
@@ -38,6 +41,8 @@ impl<H: Handler> Server<H> {
             limits: Limits::default(),
             address: ([127, 0, 0, 1], 8080).into(),
             drain: Duration::from_secs(10),
+            log: None,
+            request_ids: false,
         }
     }
 
@@ -71,13 +76,25 @@ impl<H: Handler> Server<H> {
         Server { drain, ..self }
     }
 
+    /// Writes a line about each request.
+    pub fn access_log(self, to: Destination, format: Format) -> Self {
+        Server { log: Some((to, format)), ..self }
+    }
+
+    /// Gives every request an id, unless its client did: see [`Response::request_id`](server::Response::request_id).
+    pub fn request_ids(self) -> Self {
+        Server { request_ids: true, ..self }
+    }
+
     /// Starts to serve, in threads of its own.
     ///
     /// # Errors
     /// The topology contradicts itself, the address cannot be listened on, or a thread cannot be started.
     pub fn start(self) -> io::Result<Serving<H>> {
-        let http = Arc::new(Http::on(self.handler, self.limits, &self.topology)?);
-        let Server { topology, address, drain, .. } = self;
+        let Server { handler, topology, limits, address, drain, log, request_ids } = self;
+        let log = log.map(|(to, format)| AccessLog::start(to, format, topology.owners())).transpose()?;
+        let http = Http::on(handler, limits, &topology)?.with_log(log).with_request_ids(request_ids);
+        let http = Arc::new(http);
         let settings = Settings { topology, address, backlog: BACKLOG, drain, cpus: Vec::new() };
         let running = engine::start(&settings, http.clone())?;
         Ok(Serving { running, http })

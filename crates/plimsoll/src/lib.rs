@@ -19,5 +19,5 @@ pub mod signals;
 pub use application::{Server, Serving};
 pub use engine::topology::Axis;
 pub use engine::{Balance, Class, Kind, Model, Order, Pool, Queue, Settings, Spread, Topology, start};
-pub use server::{Body, Handler, Http, Limits, Method, Place, Request, Response, Status, app};
+pub use server::{Body, Handler, Http, Limits, Method, Place, Request, Response, Status, app, log};
 pub use {lab, load};

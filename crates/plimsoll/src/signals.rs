@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT: the first asks for an orderly end, the second ends at once.
+//! SIGTERM and SIGINT: the first asks for an orderly end, the second ends at once. SIGHUP: log files are to be opened anew.
 
 use std::io;
 use std::thread;
@@ -7,7 +7,10 @@ use engine::Stop;
 use nix::sys::signal::{SigSet, Signal};
 
 /// Signals that are watched for, and kept until somebody says what they stop.
-pub struct Watch(SigSet);
+pub struct Watch {
+    signals: SigSet,
+    hangup: Box<dyn Fn() + Send>,
+}
 
 impl Watch {
     /// Watches from now on, on this thread and those it starts: so before any other, that no signal is missed.
@@ -17,17 +20,36 @@ impl Watch {
     /// # Errors
     /// The kernel does not know the signals.
     pub fn start() -> io::Result<Self> {
-        let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
-        signals.thread_block()?;
-        Ok(Watch(signals))
+        Self::of([Signal::SIGTERM, Signal::SIGINT])
     }
 
-    /// Waits for the next of them.
+    /// The same, and SIGHUP, which otherwise ends a process.
+    ///
+    /// # Errors
+    /// The kernel does not know the signals.
+    pub fn start_with_hangup() -> io::Result<Self> {
+        Self::of([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP])
+    }
+
+    fn of(signals: impl IntoIterator<Item = Signal>) -> io::Result<Self> {
+        let signals = SigSet::from_iter(signals);
+        signals.thread_block()?;
+        Ok(Watch { signals, hangup: Box::new(|| ()) })
+    }
+
+    /// What to do at each SIGHUP.
+    pub fn on_hangup(self, hangup: impl Fn() + Send + 'static) -> Self {
+        Watch { hangup: Box::new(hangup), ..self }
+    }
+
+    /// Waits for the next signal that asks for an end.
     pub fn wait(&self) -> Signal {
         loop {
-            // It fails only for a set that makes no sense.
-            if let Ok(signal) = self.0.wait() {
-                return signal;
+            match self.signals.wait() {
+                Ok(Signal::SIGHUP) => (self.hangup)(),
+                Ok(signal) => return signal,
+                // It fails only for a set that makes no sense.
+                Err(_) => {}
             }
         }
     }

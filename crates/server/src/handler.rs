@@ -7,6 +7,7 @@ use engine::{Class, FileRange};
 use wire::{RequestHead, Status};
 
 use crate::file::FileVersion;
+use crate::log::Note;
 
 /// An application. It is shared by all threads; a closure over a request and a response is one.
 pub trait Handler: Send + Sync + 'static {
@@ -63,6 +64,10 @@ pub struct Response {
     /// Field lines, each with its CRLF.
     pub(crate) fields: Vec<u8>,
     pub(crate) body: Body,
+    /// What the access log will say about the request.
+    pub(crate) note: Note,
+    /// The request's id, where requests have one.
+    pub(crate) id: String,
 }
 
 /// The content of a response.
@@ -130,7 +135,13 @@ impl Body {
 
 impl Default for Response {
     fn default() -> Self {
-        Response { status: Status::OK, fields: Vec::with_capacity(512), body: Body::EMPTY }
+        Response {
+            status: Status::OK,
+            fields: Vec::with_capacity(512),
+            body: Body::EMPTY,
+            note: Note::default(),
+            id: String::new(),
+        }
     }
 }
 
@@ -140,6 +151,11 @@ impl Response {
         self.status = Status::OK;
         self.fields.clear();
         self.body = Body::EMPTY;
+    }
+
+    /// The id of the request, where requests have one: what the client sent as X-Request-Id, or one that was made here.
+    pub fn request_id(&self) -> Option<&str> {
+        (!self.id.is_empty()).then_some(self.id.as_str())
     }
 
     /// Sets the status.

@@ -6,6 +6,7 @@ mod conn;
 mod file;
 mod handler;
 mod limits;
+pub mod log;
 pub mod metrics;
 mod service;
 

@@ -11,9 +11,10 @@ use std::thread::JoinHandle;
 use engine::workers::Setup;
 use engine::{Connections, Driver, Io, Service, Stop, Stream, Tcp, Topology, Workers};
 
-use crate::conn::{Addresses, Context, Errand, run_errand, serve};
+use crate::conn::{Addresses, Context, Errand, RequestIds, Setup as ContextSetup, run_errand, serve};
 use crate::handler::Handler;
 use crate::limits::Limits;
+use crate::log::{AccessLog, Logger};
 use crate::metrics::{Counters, Totals};
 
 /// What a client is told when every connection slot is taken.
@@ -33,6 +34,9 @@ pub struct Http<H> {
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Connections of each address, where they are limited.
     addresses: Option<Arc<Addresses>>,
+    log: Option<Arc<AccessLog>>,
+    /// Whether requests have ids.
+    ids: bool,
     /// Answers whose connection was gone when they came.
     abandoned: Arc<AtomicU64>,
 }
@@ -47,6 +51,8 @@ impl<H: Handler> Http<H> {
             pools: Vec::new(),
             threads: Mutex::default(),
             addresses: Addresses::at_most(limits.connections_per_address),
+            log: None,
+            ids: false,
             abandoned: Arc::default(),
         }
     }
@@ -70,6 +76,23 @@ impl<H: Handler> Http<H> {
             http.threads.get_mut().unwrap_or_else(PoisonError::into_inner).extend(threads);
         }
         Ok(http)
+    }
+
+    /// Writes every request down.
+    pub fn with_log(mut self, log: Option<Arc<AccessLog>>) -> Self {
+        self.log = log;
+        self
+    }
+
+    /// Gives every request an id, unless its client did, and sends it back as X-Request-Id.
+    pub fn with_request_ids(mut self, ids: bool) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// The log of requests, if there is one.
+    pub fn log(&self) -> Option<&AccessLog> {
+        self.log.as_deref()
     }
 
     /// The pools of workers, if there are any.
@@ -107,14 +130,15 @@ impl<H: Handler> Service for Http<H> {
     type Local<D: Driver> = OnReactor<H>;
 
     fn on_reactor<D: Driver>(self: &Arc<Self>, reactor: usize, _: &Io<D>) -> OnReactor<H> {
-        let (handler, counters) = (self.handler.clone(), self.counters[reactor].clone());
-        OnReactor(Rc::new(Context::new(
-            handler,
-            self.limits,
-            counters,
-            self.pool(reactor),
-            self.addresses.clone(),
-        )))
+        OnReactor(Rc::new(Context::new(ContextSetup {
+            handler: self.handler.clone(),
+            limits: self.limits,
+            counters: self.counters[reactor].clone(),
+            workers: self.pool(reactor),
+            addresses: self.addresses.clone(),
+            log: self.log.clone().map(|log| Logger::new(log, reactor)),
+            ids: self.ids.then(RequestIds::new),
+        })))
     }
 
     fn refusal(&self) -> &[u8] {
@@ -130,6 +154,9 @@ impl<H> Http<H> {
         for thread in threads {
             // A worker cannot panic: what its handler does is caught.
             let _ = thread.join();
+        }
+        if let Some(log) = &self.log {
+            log.finish();
         }
     }
 }

@@ -13,9 +13,8 @@ use crate::common::{Client, MODELS, Server, site};
 fn start(flags: &[&str]) -> (Server, SocketAddr, tempfile::TempDir) {
     let site = site();
     let server = Server::start(site.path(), &[flags, &["--admin", "127.0.0.1:0", "--workloads"]].concat());
-    let line = server.said.lines().find(|line| line.trim_start().starts_with("admin")).unwrap();
-    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().parse().unwrap();
-    (server, address, site)
+    let admin = server.admin();
+    (server, admin, site)
 }
 
 /// Every sample of the page for Prometheus, as name with labels, and value.

@@ -97,6 +97,13 @@ impl Server {
         said
     }
 
+    /// Where the operator connects, if it was started with `--admin`.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        let line = self.said.lines().find(|line| line.trim_start().starts_with("admin")).unwrap();
+        let url = line.split_whitespace().nth(1).unwrap();
+        url.trim_start_matches("http://").trim_end_matches('/').parse().unwrap()
+    }
+
     /// A connection to it.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address)

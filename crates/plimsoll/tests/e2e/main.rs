@@ -9,6 +9,7 @@ mod common;
 mod faults;
 mod lab;
 mod lifecycle;
+mod log;
 mod pressure;
 mod requests;
 mod workloads;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::{Buf, Error, Transport};
 use wire::{ChunkedDecoder, FieldStorage, Framing, Reject, Status, parse_request};
 
-use super::{Close, Context, Rest, delegate_cargo, flush};
+use super::{Cargo, Close, Context, Rest, delegate_cargo, flush};
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
 
@@ -30,7 +30,7 @@ pub(super) async fn answer<T: Transport, H: Handler>(
     length: usize,
     rest: Rest,
     peer: SocketAddr,
-) -> Result<Result<Box<Response>, Reject>, Close> {
+) -> Result<Result<Box<Response>, (Box<Response>, Reject)>, Close> {
     // The head makes room for the body, so it is kept aside.
     let mut head = Buf::new();
     head.append(&wire.input()[..length]);
@@ -39,8 +39,9 @@ pub(super) async fn answer<T: Transport, H: Handler>(
     let Ok(Some((parsed, _))) = parse_request(head.bytes(), &mut storage, &context.limits.head) else {
         return Err(Close::Done);
     };
+    let mut response = context.begin(Some(&parsed), peer, wire.now());
     if matches!(rest.body, Framing::Length(bytes) if bytes > context.limits.body_bytes) {
-        return Ok(Err(TOO_LARGE));
+        return Ok(Err((response, TOO_LARGE)));
     }
     if parsed.expects_continue && wire.input().is_empty() {
         wire.output().append(b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -48,14 +49,14 @@ pub(super) async fn answer<T: Transport, H: Handler>(
     flush(wire, context, rest.until).await?;
     let body = match read(wire, context, rest).await? {
         Ok(body) => body,
-        Err(reject) => return Ok(Err(reject)),
+        Err(reject) => return Ok(Err((response, reject))),
     };
     let request = Request { head: &parsed, peer, body: &body };
     if context.workers.is_some() && context.handler.place(&request) == Place::Worker {
         let class = context.handler.class(&request);
-        return delegate_cargo(context, head, body, peer, class).await.map(|cargo| Ok(cargo.response));
+        let cargo = Cargo { input: head, body, response, peer, panicked: false };
+        return delegate_cargo(context, cargo, class).await.map(|cargo| Ok(cargo.response));
     }
-    let mut response = context.take_response();
     context.call(&request, &mut response);
     Ok(Ok(response))
 }

@@ -1,18 +1,21 @@
 //! What the connections of one reactor share: the handler, the limits, the counters and spare responses.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::Class;
-use wire::{DateField, Status};
+use wire::{DateField, RequestHead, Status};
 
 use super::Close;
 use super::addresses::Addresses;
 use super::errand::Errand;
+use super::ids::RequestIds;
 use crate::handler::{Handler, Request, Response};
 use crate::limits::Limits;
+use crate::log::Logger;
 use crate::metrics::Counters;
 use crate::service::Pool;
 
@@ -29,6 +32,8 @@ pub(crate) struct Context<H> {
     pub(crate) counters: Arc<Counters>,
     /// Connections of each address, where they are limited.
     pub(super) addresses: Option<Arc<Addresses>>,
+    log: Option<Logger>,
+    ids: Option<RequestIds>,
     #[expect(clippy::vec_box, reason = "a response travels between owners as one pointer")]
     spare: RefCell<Vec<Box<Response>>>,
     /// Where requests are handled; without workers, on the reactor.
@@ -40,19 +45,27 @@ pub(crate) struct Context<H> {
     date: RefCell<(DateField, Instant)>,
 }
 
+/// What a context is made of.
+pub(crate) struct Setup<H> {
+    pub(crate) handler: Arc<H>,
+    pub(crate) limits: Limits,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) workers: Option<Pool>,
+    pub(crate) addresses: Option<Arc<Addresses>>,
+    pub(crate) log: Option<Logger>,
+    pub(crate) ids: Option<RequestIds>,
+}
+
 impl<H: Handler> Context<H> {
-    pub(crate) fn new(
-        handler: Arc<H>,
-        limits: Limits,
-        counters: Arc<Counters>,
-        workers: Option<Pool>,
-        addresses: Option<Arc<Addresses>>,
-    ) -> Self {
+    pub(crate) fn new(setup: Setup<H>) -> Self {
+        let Setup { handler, limits, counters, workers, addresses, log, ids } = setup;
         Context {
             handler,
             limits,
             counters,
             addresses,
+            log,
+            ids,
             spare: RefCell::new(Vec::with_capacity(SPARE)),
             workers,
             errands: RefCell::new(Vec::with_capacity(SPARE)),
@@ -97,8 +110,32 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    pub(super) fn take_response(&self) -> Box<Response> {
-        self.spare.borrow_mut().pop().unwrap_or_default()
+    /// An empty response to a request; without a head, to one that could not be read. What the log will say is noted.
+    pub(super) fn begin(
+        &self,
+        head: Option<&RequestHead<'_, '_>>,
+        peer: SocketAddr,
+        now: Instant,
+    ) -> Box<Response> {
+        let mut response = self.spare.borrow_mut().pop().unwrap_or_default();
+        if let Some(ids) = &self.ids {
+            ids.put(head, &mut response.id);
+        }
+        if let Some(log) = &self.log {
+            let Response { note, id, .. } = &mut *response;
+            log.note(note, head, peer, (!id.is_empty()).then_some(id.as_str()), now);
+        }
+        response
+    }
+
+    /// Counts an answer, and writes it down; `complete` if all of it was sent.
+    pub(super) fn answered(&self, response: &Response, body_bytes: u64, complete: bool) {
+        if complete {
+            self.counters.answered(response.status);
+        }
+        if let Some(log) = &self.log {
+            log.record(&response.note, response.status, body_bytes, complete);
+        }
     }
 
     pub(super) fn give_response(&self, mut response: Box<Response>) {

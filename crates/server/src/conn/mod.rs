@@ -5,19 +5,21 @@ mod body;
 mod context;
 mod discard;
 mod errand;
+mod ids;
 mod write;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use engine::{Buf, Class, Deadline, Error, More, Stop, Transport, yield_now};
+use engine::{Class, Deadline, Error, More, Stop, Transport, yield_now};
 use rustix::io::Errno;
 use wire::{FieldStorage, Framing, Method, Reject, Status, Version, parse_request};
 
 pub(crate) use addresses::Addresses;
-pub(crate) use context::Context;
+pub(crate) use context::{Context, Setup};
 pub(crate) use errand::{Errand, run as run_errand};
+pub(crate) use ids::RequestIds;
 
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
@@ -61,7 +63,7 @@ enum Turn {
     /// A request was taken from the input and answered.
     Answered(Box<Response>, Rest),
     /// A request with a head of this many bytes is there, and is for a worker.
-    Delegated(usize, Rest, Class),
+    Delegated(usize, Rest, Class, Box<Response>),
     /// A request with a head of this many bytes is there, whose handler wants its body.
     WantsBody(usize, Rest),
     /// What came is no request that can be answered; say why and close.
@@ -131,29 +133,30 @@ async fn converse<T: Transport, H: Handler>(
     loop {
         let (response, rest) = match take_turn(wire, context, peer, stop, answers, begun) {
             Turn::Answered(response, rest) => (response, rest),
-            Turn::Delegated(length, rest, class) => {
+            Turn::Delegated(length, rest, class, response) => {
                 // What was answered before must not wait for this one.
                 flush(wire, context, rest.until).await?;
-                (delegate(wire, context, length, peer, class).await?, rest)
+                (delegate(wire, context, length, response, peer, class).await?, rest)
             }
             Turn::WantsBody(length, rest) => {
                 // In a box, like a refusal: few connections send bodies.
                 match Box::pin(body::answer(wire, context, length, rest, peer)).await? {
                     Ok(response) => (response, Rest { body: Framing::None, ..rest }),
-                    Err(reject) => {
+                    Err((response, reject)) => {
                         Counters::count(&context.counters.bodies_refused);
-                        return Box::pin(refuse(wire, context, reject)).await;
+                        return Box::pin(refuse(wire, context, response, reject)).await;
                     }
                 }
             }
             Turn::Refused(reject) => {
                 Counters::count(&context.counters.heads_refused);
                 // In a box, as it is rare and would make every connection larger by its size.
-                return Box::pin(refuse(wire, context, reject)).await;
+                let response = context.begin(None, peer, wire.now());
+                return Box::pin(refuse(wire, context, response, reject)).await;
             }
             Turn::Incomplete => {
                 flush(wire, context, Deadline::NEVER).await?;
-                if let Some(close) = await_input(wire, context, stop, &mut begun).await? {
+                if let Some(close) = await_input(wire, context, peer, stop, &mut begun).await? {
                     return Ok(close);
                 }
                 continue;
@@ -208,10 +211,10 @@ fn take_turn<T: Transport, H: Handler>(
     if wants_body {
         return Turn::WantsBody(length, rest);
     }
+    let mut response = context.begin(Some(&head), peer, wire.now());
     if context.workers.is_some() && context.handler.place(&request) == Place::Worker {
-        return Turn::Delegated(length, rest, context.handler.class(&request));
+        return Turn::Delegated(length, rest, context.handler.class(&request), response);
     }
-    let mut response = context.take_response();
     context.call(&request, &mut response);
     wire.consume(length);
     Turn::Answered(response, rest)
@@ -222,27 +225,27 @@ async fn delegate<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
     length: usize,
+    response: Box<Response>,
     peer: SocketAddr,
     class: Class,
 ) -> Result<Box<Response>, Close> {
     let input = wire.take_input();
-    let cargo = delegate_cargo(context, input, Vec::new(), peer, class).await?;
+    let cargo = Cargo { input, body: Vec::new(), response, peer, panicked: false };
+    let cargo = delegate_cargo(context, cargo, class).await?;
     wire.restore_input(cargo.input);
     wire.consume(length);
     Ok(cargo.response)
 }
 
-/// Has a worker answer the request at the front of `input`, and returns all that travelled.
+/// Has a worker answer the request at the front of a cargo's input, and returns all that travelled.
 async fn delegate_cargo<H: Handler>(
     context: &Context<H>,
-    input: Buf,
-    body: Vec<u8>,
-    peer: SocketAddr,
+    cargo: Cargo,
     class: Class,
 ) -> Result<Cargo, Close> {
     let Some(workers) = &context.workers else { return Err(Close::Done) };
     let errand = context.take_errand();
-    errand.load(Cargo { input, body, response: context.take_response(), peer, panicked: false });
+    errand.load(cargo);
     let refused = !context.hand_over(workers, &errand, class);
     let cargo = if refused { errand.unload() } else { errand.returned().await };
     let Some(mut cargo) = cargo else { return Err(Close::Done) };
@@ -271,11 +274,14 @@ async fn answer<T: Transport, H: Handler>(
         rest = Rest { until: Deadline::NEVER, persistence: Persistence::Close, ..rest };
     }
     write_head(wire, context, &mut response, rest).await?;
-    if !rest.head_only && !response.is_bodiless() {
-        send_body(wire, context, &response.body, rest.until).await?;
+    let has_body = !rest.head_only && !response.is_bodiless();
+    let mut sent = Ok(());
+    if has_body {
+        sent = send_body(wire, context, &response.body, rest.until).await;
     }
-    context.counters.answered(response.status);
+    context.answered(&response, if has_body { response.body.len() } else { 0 }, sent.is_ok());
     context.give_response(response);
+    sent?;
     if rest.body != Framing::None && rest.persistence != Persistence::Close {
         // In a box, as is all that few connections come to.
         Box::pin(drop_body(wire, context, rest)).await?;
@@ -298,6 +304,7 @@ async fn drop_body<T: Transport, H: Handler>(
 async fn await_input<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
+    peer: SocketAddr,
     stop: &Stop,
     begun: &mut Option<Deadline>,
 ) -> Result<Option<Close>, Close> {
@@ -321,7 +328,8 @@ async fn await_input<T: Transport, H: Handler>(
         Err(Error::TimedOut) => {
             let reject =
                 Reject { status: Status::REQUEST_TIMEOUT, reason: "the request's head took too long" };
-            Box::pin(refuse(wire, context, reject)).await?;
+            let response = context.begin(None, peer, wire.now());
+            Box::pin(refuse(wire, context, response, reject)).await?;
             Ok(Some(Close::HeadTimeout))
         }
         Err(error) => Err(Close::Broken(error)),
@@ -332,9 +340,9 @@ async fn await_input<T: Transport, H: Handler>(
 async fn refuse<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
+    mut response: Box<Response>,
     reject: Reject,
 ) -> Result<Close, Close> {
-    let mut response = context.take_response();
     let text = format!("{} {}: {}\n", reject.status.code(), reject.status.reason(), reject.reason);
     response.plain(reject.status).body(crate::Body::Owned(text.into()));
     let rest = Rest {

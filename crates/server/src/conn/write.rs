@@ -5,13 +5,14 @@ use std::time::Duration;
 use engine::{Buf, Deadline, FileRange, More, Transport};
 use wire::Sink;
 
+use super::ids::FIELD;
 use super::{Close, Context, Persistence, Rest};
 use crate::file::{FileVersion, read_at};
 use crate::handler::{Body, Handler, Pace, Response};
 use crate::metrics::Counters;
 
-/// Most bytes that the server's own lines of a head take: status, Date, Content-Length and Connection.
-const OWN_LINES: usize = 256;
+/// Most bytes that the server's own lines of a head take: status, Date, X-Request-Id, Content-Length and Connection.
+const OWN_LINES: usize = 384;
 
 /// Bytes of a file that are held back until it is sure that the file has not changed.
 const HELD_BACK: u64 = 256;
@@ -55,6 +56,11 @@ pub(super) async fn write_head<T: Transport, H: Handler>(
     wire::put_status_line(out, response.status);
     context.with_date(now, |date| wire::put_date(out, date));
     out.put(&response.fields);
+    if let Some(id) = response.request_id() {
+        for part in [FIELD, ": ", id, "\r\n"] {
+            out.put(part.as_bytes());
+        }
+    }
     if !response.is_bodiless() {
         wire::put_content_length(out, response.body.len());
     }

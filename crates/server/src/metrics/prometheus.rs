@@ -29,6 +29,8 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
     let name = "plimsoll_answers_abandoned_total";
     let help = "Answers whose connection was gone when they came from a worker.";
     page.one(name, "counter", help, snapshot.answers_abandoned);
+    let name = "plimsoll_log_lines_dropped_total";
+    page.one(name, "counter", "Lines of the access log that were lost.", snapshot.log_lines_dropped);
     let name = "plimsoll_work_seconds";
     page.about(name, "histogram", "How long the business time of requests really took.");
     page.histogram(name, &[], &snapshot.work);

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Process, Totals};
 use crate::handler::Handler;
+use crate::log::AccessLog;
 use crate::service::Http;
 
 /// What is watched.
@@ -41,6 +42,8 @@ pub struct Snapshot {
     pub rejected: Vec<(&'static str, u64)>,
     /// Answers whose connection was gone when they came from a worker.
     pub answers_abandoned: u64,
+    /// Lines of the access log that were lost.
+    pub log_lines_dropped: u64,
     /// How long the business time of requests really took.
     pub work: Times,
     /// The process.
@@ -146,6 +149,7 @@ impl<H: Handler> Monitor<H> {
                 ("body", totals.bodies_not_discarded + totals.bodies_refused),
             ],
             answers_abandoned: self.http.abandoned(),
+            log_lines_dropped: self.http.log().map_or(0, AccessLog::dropped),
             work: (self.work)(self.http.handler()).into(),
             voluntary_switches_per_request: per_request(process.voluntary_switches),
             involuntary_switches_per_request: per_request(process.involuntary_switches),

@@ -1,6 +1,8 @@
 //! `plimsoll serve`: a directory becomes a web site, until a signal ends it.
 
 mod limits;
+mod log;
+mod sandbox;
 mod site;
 mod work;
 
@@ -13,10 +15,12 @@ use std::time::Duration;
 use anyhow::Context;
 use engine::{Model, Settings, Stop};
 use plimsoll::signals::Watch;
-use server::app::{Admin, Classes};
+use server::app::{Admin, Classes, Links, Site};
 use server::{Handler, Http, Limits, Monitor, Totals};
 
 use self::limits::LimitFlags;
+use self::log::LogFlags;
+use self::sandbox::Needs;
 use self::site::SiteFlags;
 use self::work::WorkFlags;
 use super::topology::Settled;
@@ -52,6 +56,8 @@ pub(super) struct Args {
     #[command(flatten)]
     work: WorkFlags,
     #[command(flatten)]
+    log: LogFlags,
+    #[command(flatten)]
     limits: LimitFlags,
 }
 
@@ -71,10 +77,15 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let site = args.site.open(&args.dir, &topology).map_err(Failure::usage)?;
     let door = site::kept_by(site.root());
     // Before the first thread starts, so that no signal is missed.
-    let signals = Watch::start().context("cannot watch for signals")?;
+    let signals = if args.log.file().is_some() { Watch::start_with_hangup() } else { Watch::start() };
+    let signals = signals.context("cannot watch for signals")?;
+    // Likewise, so that all threads are restricted.
+    let sandbox = args.restrict(&site).map_err(Failure::usage)?;
+    let log = args.log.start(topology.owners()).map_err(Failure::usage)?;
     let application = args.work.around(site).map_err(Failure::usage)?;
     let application = Classes::new(application, args.topology.class);
-    let http = Arc::new(Http::on(application, limits, &topology).context("cannot start the workers")?);
+    let http = Http::on(application, limits, &topology).context("cannot start the workers")?;
+    let http = Arc::new(http.with_log(log.clone()).with_request_ids(args.log.request_id));
     let LimitFlags { backlog, drain, .. } = args.limits;
     let settings = Settings { topology, address: args.listen, backlog, drain, cpus };
     let running = engine::start(&settings, http.clone()).with_context(|| {
@@ -87,6 +98,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     eprintln!("plimsoll {} serves {}", env!("CARGO_PKG_VERSION"), args.dir.display());
     eprint!("{}", table(&choices));
     eprintln!("  {:<12} {:<24} {}", "files", door.0, door.1);
+    eprintln!("  {:<12} {:<24} {}", "sandbox", sandbox.0, sandbox.1);
     if let Some(admin) = &admin {
         eprintln!("  {:<12} {:<24} --admin", "admin", format!("http://{}/", admin.address()));
     }
@@ -95,7 +107,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     daemon::let_go_of_the_terminal()?;
 
     let time = humantime::format_duration(drain);
-    signals.then_stop(running.stop(), move |signal| {
+    let reopen = move || log.iter().for_each(|log| log.reopen());
+    signals.on_hangup(reopen).then_stop(running.stop(), move |signal| {
         eprintln!("stopping: {signal}; requests under way have {time} to finish");
     });
     running.join().context("the server could not go on")?;
@@ -106,6 +119,18 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     say_farewell(&http.totals(), http.abandoned());
     Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// Gives up what a server does not need.
+    fn restrict(&self, site: &Site) -> anyhow::Result<sandbox::Done> {
+        let needs = Needs {
+            root: &self.dir,
+            written: self.pid_file.as_deref().into_iter().chain(self.log.file()).collect(),
+            follows_links: site.root().links() == Links::Follow,
+        };
+        sandbox::restrict(self.site.sandbox, &needs)
+    }
 }
 
 /// Starts the operator's listener: one thread of its own, which the traffic does not wait for.

@@ -8,6 +8,8 @@ use engine::Topology;
 use server::app::site::{CacheRule, Compression, ErrorPage, ExtraField, site_path};
 use server::app::{Beneath, Links, Root, Site, SiteSettings};
 
+use super::sandbox::Sandbox;
+
 /// Which files are served, and what is said about them.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Site")]
@@ -35,6 +37,10 @@ pub(super) struct SiteFlags {
     /// Symbolic links: followed within the directory, never, or wherever they lead
     #[arg(long, value_enum, value_name = "POLICY", default_value = "within")]
     symlinks: Symlinks,
+    /// Have the kernel (Landlock) keep this process from all files but the directory and its own logs, and from connecting
+    /// anywhere
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
+    pub(super) sandbox: Sandbox,
     /// Serve also what begins with a dot (.well-known always is)
     #[arg(long)]
     dotfiles: bool,

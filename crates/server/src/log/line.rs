@@ -1,0 +1,284 @@
+//! A line of the access log: noted when a request comes, recorded when its answer is out.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use wire::{HttpDate, RequestHead, Status, Version};
+
+use super::{AccessLog, Format};
+
+/// Most bytes of a target in a line.
+const TARGET: usize = 2048;
+
+/// Most bytes of a field in a line.
+const FIELD: usize = 512;
+
+/// Most bytes of what is added to a note when its answer is out.
+const OUTCOME: usize = 128;
+
+/// What is known of a request when it comes.
+#[derive(Debug, Default)]
+pub(crate) struct Note {
+    /// The part of the line that stands before the outcome, and the one behind it.
+    text: Vec<u8>,
+    split: usize,
+    begun: Option<Instant>,
+}
+
+impl Note {
+    /// Forgets what was noted, but keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.begun = None;
+    }
+}
+
+/// The access log, for the connections of one thread.
+pub(crate) struct Logger {
+    log: Arc<AccessLog>,
+    part: usize,
+    stamp: RefCell<Stamp>,
+}
+
+/// What JSON has of a request when it comes.
+#[derive(Serialize)]
+struct Noted<'a> {
+    time: &'a str,
+    peer: SocketAddr,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    method: &'a str,
+    target: &'a str,
+    version: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    referer: Option<std::borrow::Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_agent: Option<std::borrow::Cow<'a, str>>,
+}
+
+impl Logger {
+    /// The log for the connections of the thread with this number.
+    pub(crate) fn new(log: Arc<AccessLog>, part: usize) -> Self {
+        Logger { log, part, stamp: RefCell::default() }
+    }
+
+    /// Notes a request; without a head, one that could not be read.
+    pub(crate) fn note(
+        &self,
+        note: &mut Note,
+        head: Option<&RequestHead<'_, '_>>,
+        peer: SocketAddr,
+        id: Option<&str>,
+        now: Instant,
+    ) {
+        note.clear();
+        note.begun = Some(now);
+        let stamp = &mut *self.stamp.borrow_mut();
+        let micros = stamp.refresh(SystemTime::now());
+        let method = head.map_or("-", |head| head.method_text);
+        let target = head.map_or("-", |head| cut(head.target, TARGET));
+        let version = match head.map(|head| head.version) {
+            Some(Version::Http11) => "HTTP/1.1",
+            Some(Version::Http10) => "HTTP/1.0",
+            None => "-",
+        };
+        let field =
+            |name| head.and_then(|head| head.field(name)).map(|value| &value[..value.len().min(FIELD)]);
+        let (referer, user_agent) = (field("Referer"), field("User-Agent"));
+        let text = &mut note.text;
+        match self.log.format {
+            Format::Combined => {
+                let _ = write!(text, "{} - - [{}] \"", peer.ip(), stamp.common());
+                put_escaped(text, method.as_bytes());
+                text.push(b' ');
+                put_escaped(text, target.as_bytes());
+                let _ = write!(text, " {version}\"");
+                note.split = text.len();
+                for value in [referer, user_agent] {
+                    text.extend_from_slice(b" \"");
+                    put_escaped(text, value.unwrap_or(b"-"));
+                    text.push(b'"');
+                }
+            }
+            Format::Json => {
+                let time = stamp.rfc3339(micros);
+                let (referer, user_agent) =
+                    (referer.map(String::from_utf8_lossy), user_agent.map(String::from_utf8_lossy));
+                let noted = Noted { time: &time, peer, id, method, target, version, referer, user_agent };
+                // It fails only where writing does, and this is memory. The last byte is the closing brace.
+                let _ = serde_json::to_writer(&mut *text, &noted);
+                text.pop();
+                note.split = text.len();
+            }
+        }
+    }
+
+    /// Records the outcome of a request that was noted: the answer's status and length, and whether all of it was sent.
+    pub(crate) fn record(&self, note: &Note, status: Status, bytes: u64, complete: bool) {
+        let Some(begun) = note.begun else { return };
+        let (before, behind) = note.text.split_at(note.split);
+        let code = status.code();
+        self.log.add(self.part, note.text.len() + OUTCOME, |line| {
+            line.extend_from_slice(before);
+            let _ = match (self.log.format, complete) {
+                (Format::Combined, true) => write!(line, " {code} {bytes}"),
+                (Format::Combined, false) => write!(line, " {code} -"),
+                (Format::Json, _) => {
+                    let duration = begun.elapsed().as_micros();
+                    write!(
+                        line,
+                        ",\"status\":{code},\"bytes\":{bytes},\"complete\":{complete},\"duration_us\":{duration}}}"
+                    )
+                }
+            };
+            line.extend_from_slice(behind);
+            line.push(b'\n');
+        });
+    }
+}
+
+/// The present second, as lines have it.
+#[derive(Default)]
+struct Stamp {
+    second: Option<u64>,
+    common: String,
+    rfc3339: String,
+}
+
+impl Stamp {
+    /// Makes the texts anew if the second has changed; gives the microseconds into it.
+    fn refresh(&mut self, now: SystemTime) -> u32 {
+        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        if self.second != Some(since.as_secs()) {
+            self.second = Some(since.as_secs());
+            let date = HttpDate::from(UNIX_EPOCH + Duration::from_secs(since.as_secs()));
+            let date = String::from_utf8_lossy(date.as_bytes());
+            // "Sun, 06 Nov 1994 08:49:37 GMT"
+            let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
+            self.common = format!("{day}/{month}/{year}:{time} +0000");
+            self.rfc3339 = format!("{year}-{:02}-{day}T{time}", number(month));
+        }
+        since.subsec_micros()
+    }
+
+    fn common(&self) -> &str {
+        &self.common
+    }
+
+    fn rfc3339(&self, micros: u32) -> String {
+        format!("{}.{micros:06}Z", self.rfc3339)
+    }
+}
+
+/// The number of a month.
+fn number(month: &str) -> usize {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    MONTHS.find(month).map_or(0, |at| at / 3 + 1)
+}
+
+/// The first bytes of a text that is ASCII, as targets are; all of it otherwise.
+fn cut(text: &str, most: usize) -> &str {
+    text.get(..most).unwrap_or(text)
+}
+
+/// Puts text of a request between quotes: what could end them, or move a terminal's cursor, is written as nginx does.
+fn put_escaped(line: &mut Vec<u8>, text: &[u8]) {
+    for byte in text {
+        match byte {
+            b'"' | b'\\' | 0..=0x1f | 0x7f.. => {
+                let _ = write!(line, "\\x{byte:02X}");
+            }
+            byte => line.push(*byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Destination;
+
+    fn line_of(format: Format, request: Option<&[u8]>, complete: bool) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("access.log");
+        let log = AccessLog::start(Destination::File(path.clone()), format, 1).unwrap();
+        let logger = Logger::new(log.clone(), 0);
+        let mut storage = wire::FieldStorage::new();
+        let head = request.map(|bytes| {
+            wire::parse_request(bytes, &mut storage, &wire::Limits::default()).unwrap().unwrap().0
+        });
+        let mut note = Note::default();
+        logger.note(&mut note, head.as_ref(), ([10, 0, 0, 7], 4711).into(), Some("id-1"), Instant::now());
+        logger.record(&note, Status::OK, 42, complete);
+        log.finish();
+        assert_eq!(log.dropped(), 0);
+        std::fs::read_to_string(path).unwrap()
+    }
+
+    const REQUEST: &[u8] =
+        b"GET /a\"b HTTP/1.1\r\nHost: a\r\nUser-Agent: evil\\\x1b\"agent \xe9\r\nReferer: http://x/\r\n\r\n";
+
+    #[test]
+    fn combined_lines_are_as_apache_writes_them_and_cannot_be_forged() {
+        // The tokenizer lets no control byte through, so one is put in by hand.
+        let mut line = Vec::new();
+        put_escaped(&mut line, b"a\x1b[31m\"\n\\ \xe9");
+        assert_eq!(line, br"a\x1B[31m\x22\x0A\x5C \xE9");
+        let request = REQUEST.iter().copied().filter(|byte| *byte != 0x1b).collect::<Vec<_>>();
+        let line = line_of(Format::Combined, Some(&request), true);
+        let (peer, rest) = line.split_once(" - - [").unwrap();
+        let (time, rest) = rest.split_once("] ").unwrap();
+        assert_eq!((peer, time.len()), ("10.0.0.7", 26), "{line}");
+        assert_eq!(rest, "\"GET /a\\x22b HTTP/1.1\" 200 42 \"http://x/\" \"evil\\x5C\\x22agent \\xE9\"\n");
+        assert!(line_of(Format::Combined, None, false).ends_with("\"- - -\" 200 - \"-\" \"-\"\n"));
+    }
+
+    #[test]
+    fn json_lines_are_json_whatever_the_request_has_in_it() {
+        let request = REQUEST.iter().copied().filter(|byte| *byte != 0x1b).collect::<Vec<_>>();
+        let line: serde_json::Value =
+            serde_json::from_str(&line_of(Format::Json, Some(&request), true)).unwrap();
+        assert_eq!((&line["target"], &line["method"]), (&"/a\"b".into(), &"GET".into()));
+        assert_eq!(line["user_agent"], "evil\\\"agent \u{fffd}");
+        assert_eq!((line["status"].as_u64(), line["bytes"].as_u64()), (Some(200), Some(42)));
+        assert_eq!((&line["peer"], &line["id"]), (&"10.0.0.7:4711".into(), &"id-1".into()));
+        let time = line["time"].as_str().unwrap();
+        assert!(time.len() == "2026-11-21T07:48:06.000000Z".len() && time.ends_with('Z'), "{time}");
+        let unread: serde_json::Value = serde_json::from_str(&line_of(Format::Json, None, false)).unwrap();
+        assert_eq!((&unread["method"], &unread["complete"]), (&"-".into(), &false.into()));
+    }
+
+    #[test]
+    fn lines_that_come_too_fast_are_dropped_and_counted() {
+        // A pipe that nobody reads holds 64 KiB; the writer waits for it, and must hold up nobody.
+        let (reading, writing) = std::io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writing));
+        let log = AccessLog::start(Destination::File(path.into()), Format::Combined, 1).unwrap();
+        let logger = Logger::new(log.clone(), 0);
+        let mut note = Note::default();
+        logger.note(&mut note, None, ([10, 0, 0, 7], 1).into(), None, Instant::now());
+        let lines = 100_000;
+        for _ in 0..lines {
+            logger.record(&note, Status::OK, 1, true);
+        }
+        let dropped = log.dropped();
+        assert!(dropped > 0 && dropped < lines, "{dropped}");
+        drop(writing);
+        let reader = std::thread::spawn(move || std::io::read_to_string(reading).unwrap().lines().count());
+        log.finish();
+        drop((logger, log));
+        assert_eq!(reader.join().unwrap() as u64 + dropped, lines);
+    }
+
+    #[test]
+    fn time_is_written_in_both_ways() {
+        let mut stamp = Stamp::default();
+        let micros = stamp.refresh(UNIX_EPOCH + Duration::from_micros(784_111_777_000_042));
+        assert_eq!(stamp.common(), "06/Nov/1994:08:49:37 +0000");
+        assert_eq!(stamp.rfc3339(micros), "1994-11-06T08:49:37.000042Z");
+    }
+}

@@ -1,0 +1,133 @@
+//! The access log: a line for each request, written by a thread of its own, that no request ever waits for.
+
+mod line;
+mod writer;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
+
+pub(crate) use line::{Logger, Note};
+
+/// Most bytes of lines that wait to be written, for each part; further lines are dropped and counted.
+const MOST_WAITING: usize = 1024 * 1024;
+
+/// Once as many bytes wait the writer is woken before its time.
+const MANY_WAITING: usize = 64 * 1024;
+
+/// Most parts. Where more threads than that own connections, some have one together.
+const PARTS: usize = 32;
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The combined log format of Apache and nginx, with the time in UTC.
+    Combined,
+    /// A JSON object.
+    Json,
+}
+
+/// Where lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// The end of a file, which is made if it is not there.
+    File(PathBuf),
+    /// The standard output.
+    Stdout,
+}
+
+/// A line for each request, on its way to a file.
+#[derive(Debug)]
+pub struct AccessLog {
+    format: Format,
+    parts: Box<[Part]>,
+    dropped: AtomicU64,
+    reopen: AtomicBool,
+    finished: AtomicBool,
+    /// The thread that writes.
+    writer: OnceLock<Thread>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Lines of some threads, on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Part(Mutex<Vec<u8>>);
+
+impl Part {
+    fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AccessLog {
+    /// Starts the log of a server whose connections belong to so many threads.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or the thread cannot be started.
+    pub fn start(to: Destination, format: Format, threads: usize) -> io::Result<Arc<Self>> {
+        let output = writer::Output::open(to)?;
+        let log = Arc::new(AccessLog {
+            format,
+            parts: (0..threads.clamp(1, PARTS)).map(|_| Part::default()).collect(),
+            dropped: AtomicU64::new(0),
+            reopen: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            writer: OnceLock::new(),
+            thread: Mutex::default(),
+        });
+        let of_writer = log.clone();
+        let thread = std::thread::Builder::new()
+            .name("access-log".into())
+            .spawn(move || writer::run(&of_writer, output))?;
+        let _ = log.writer.set(thread.thread().clone());
+        *log.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        Ok(log)
+    }
+
+    /// Opens the file anew, after it was moved away. What waits is written to the new one.
+    pub fn reopen(&self) {
+        self.reopen.store(true, Ordering::Release);
+        self.wake_writer();
+    }
+
+    /// Writes what waits, and ends the thread.
+    pub fn finish(&self) {
+        self.finished.store(true, Ordering::Release);
+        self.wake_writer();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // It does nothing that panics.
+            let _ = thread.join();
+        }
+    }
+
+    /// Lines that were lost: they came faster than they could be written, or writing failed.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Adds a line, made by `put`, of at most so many bytes; or drops it, if too many wait.
+    fn add(&self, part: usize, most: usize, put: impl FnOnce(&mut Vec<u8>)) {
+        let mut lines = self.parts[part % self.parts.len()].lines();
+        let before = lines.len();
+        if before + most > MOST_WAITING {
+            drop(lines);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        put(&mut lines);
+        if before < MANY_WAITING && lines.len() >= MANY_WAITING {
+            drop(lines);
+            self.wake_writer();
+        }
+    }
+
+    fn wake_writer(&self) {
+        if let Some(writer) = self.writer.get() {
+            writer.unpark();
+        }
+    }
+}
