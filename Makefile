@@ -1,6 +1,6 @@
 # The commands people type. Each sets up what it needs and says so.
 
-.PHONY: help demo test bench soak valgrind lint fmt build readme model-check
+.PHONY: help demo test bench soak valgrind fuzz lint fmt build readme model-check
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,9 @@ soak: ## Slow and fast requests side by side, for an hour or as long as DURATION
 
 valgrind: ## The whole server under valgrind, on every model that it can run
 	@scripts/valgrind.sh
+
+fuzz: ## The fuzz targets of the codecs, each for as many seconds as SECONDS says
+	@scripts/fuzz.sh $(or $(SECONDS),600)
 
 lint: ## Formatting, lints and the rules of the repository
 	cargo fmt --all --check

@@ -23,7 +23,7 @@ say() { printf '\n== %s\n' "$*"; }
 fail() { printf 'demo: %s\n' "$*" >&2; exit 1; }
 
 say "Serving $root"
-"$plimsoll" serve "$root" --listen 127.0.0.1:0 2>"$work/log" &
+"$plimsoll" serve "$root" --listen 127.0.0.1:0 --access-log "$work/access.log" 2>"$work/log" &
 server=$!
 tries=0
 until url=$(sed -n 's|^listening on \(http://[^/]*\)/$|\1|p' "$work/log") && [ -n "$url" ]; do
@@ -34,10 +34,13 @@ until url=$(sed -n 's|^listening on \(http://[^/]*\)/$|\1|p' "$work/log") && [ -
 done
 cat "$work/log"
 
-say "Crawling it as a reader would, link by link"
+say "Mirroring it as a reader would, link by link"
 # 8: some link of the site leads nowhere; which ones is looked at below.
-wget --recursive --level=inf --no-host-directories --no-verbose --tries=1 --execute robots=off \
-    --directory-prefix="$work/crawl" "$url/" 2>"$work/crawl.log" || [ $? -eq 8 ] || fail "wget failed: $(tail -n 3 "$work/crawl.log")"
+mirror() {
+    wget --mirror --no-host-directories --no-verbose --tries=1 --execute robots=off \
+        --directory-prefix="$work/crawl" "$url/" 2>"$work/crawl.log" || [ $? -eq 8 ] || fail "wget failed: $(tail -n 3 "$work/crawl.log")"
+}
+mirror
 (cd "$work/crawl" && find . -type f) | while read -r file; do
     # A query is part of the name that wget gives a file.
     cmp -s "$work/crawl/$file" "$root/${file%%\?*}" || fail "$file is not what is on disk"
@@ -48,6 +51,17 @@ sed -n 's|^\(http[^ ]*\):$|\1|p' "$work/crawl.log" | sed "s|^$url/||; s|[?#].*||
 done
 printf '%s files reached by links, each equal to the file on disk; %s links of the site lead nowhere\n' \
     "$(find "$work/crawl" -type f | wc -l)" "$(grep -c 'ERROR 404' "$work/crawl.log" || true)"
+
+sleep 0.3 # what is logged is written within a tenth of a second
+first=$(wc -l <"$work/access.log")
+cp "$work/crawl.log" "$work/crawl-first.log"
+mirror
+sleep 0.3
+again=$(tail -n +$((first + 1)) "$work/access.log" | grep -c '" 200 ' || true)
+had=$(tail -n +$((first + 1)) "$work/access.log" | grep -c '" 304 ' || true)
+# Only what has no date to ask by is sent again: nothing, for files.
+[ "$again" -eq 0 ] || fail "the second time $again files were sent again"
+printf 'the second time all %s files were there already (304), and none was sent again\n' "$had"
 
 say "Fetching every file of it, also those that no link leads to"
 (cd "$root" && find . -type f) | sed 's|^\./||' | while read -r path; do

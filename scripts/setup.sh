@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is named and is not there yet, from Debian's packages, and says so: setup.sh PACKAGE...
-# Always checks for cargo. `cc` stands for a C linker, which Rust needs.
+# Always checks for cargo. `cc` stands for a C linker, which Rust needs, `c++` for a C++ compiler.
 set -eu
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -17,10 +17,13 @@ fi
 # The command that tells whether a package is there; a package without commands is asked for by name.
 command_of() {
     case $1 in
-        cc) echo cc ;;
+        cc | c++) echo "$1" ;;
         apache2-utils) echo ab ;;
         nghttp2-client) echo h2load ;;
         nginx-light) echo nginx ;;
+        golang-go) echo go ;;
+        default-jdk-headless) echo javac ;;
+        nodejs) echo node ;;
         chromium | curl | strace | valgrind | wget | wrk) echo "$1" ;;
         *) echo "" ;;
     esac
@@ -38,7 +41,10 @@ is_there() {
 missing=
 for package in "$@"; do
     is_there "$package" && continue
-    [ "$package" = cc ] && package="gcc libc6-dev"
+    case $package in
+        cc) package="gcc libc6-dev" ;;
+        c++) package=g++ ;;
+    esac
     missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::common::{has, large, on_every_model, output_of};
+use crate::common::{has, is_missing, large, on_every_model, output_of, site};
 
 #[test]
 fn curl_fetches_what_is_on_disk() {
@@ -28,6 +28,97 @@ fn curl_fetches_what_is_on_disk() {
             output_of(Command::new("curl").args(["-sS", "--http1.0", "--fail"]).arg(server.url("/sub/")));
         assert_eq!(text, "<h1>sub</h1>");
     });
+}
+
+#[test]
+fn curl_resumes_compresses_and_asks_whether_it_has_the_file() {
+    if !has("curl", "curl") {
+        return;
+    }
+    let (expected, text) = (large(), "all work and no play, ".repeat(500));
+    on_every_model(|server| {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name).into_os_string().into_string().unwrap();
+        let curl = |args: &[&str], path: &str| {
+            let mut curl = Command::new("curl");
+            output_of(curl.args(["-sS", "--fail"]).args(args).arg(server.url(path)))
+        };
+        fs::write(at("part"), &expected[..5_000_000]).unwrap();
+        curl(&["-C", "-", "-o", &at("part")], "/large.bin");
+        assert!(fs::read(at("part")).unwrap() == expected);
+        assert!(curl(&["-r", "100-199"], "/text.txt") == text[100..200]);
+        for coding in ["gzip", "br", "zstd"] {
+            let accepts = format!("Accept-Encoding: {coding}");
+            let head = curl(&["-D", "-", "-o", "/dev/null", "-H", &accepts], "/text.txt");
+            assert!(head.contains(&format!("Content-Encoding: {coding}\r\n")), "{head}");
+        }
+        assert!(curl(&["--compressed"], "/text.txt") == text);
+        // The second time it has it already, by its tag and by its date.
+        let tag = ["--etag-save", &at("tag"), "--etag-compare", &at("tag"), "-o", &at("page")];
+        let code = ["-w", "%{http_code}"];
+        let codes = [(); 2].map(|()| curl(&[&tag[..], &code].concat(), "/1k.html"));
+        assert_eq!(codes, ["200", "304"]);
+        let since =
+            curl(&[&["-z", "1 Jan 2037 00:00:00 GMT", "-o", "/dev/null"], &code[..]].concat(), "/1k.html");
+        assert_eq!(since, "304");
+    });
+}
+
+/// Runs a client of a language against every model; it gets the URL and the large file, and says ok.
+fn says_ok(client: &[&str]) {
+    let large = site();
+    on_every_model(|server| {
+        let (program, args) = client.split_first().unwrap();
+        let mut client = Command::new(program);
+        let said = output_of(client.args(args).arg(server.url("")).arg(large.path().join("large.bin")));
+        assert_eq!(said, "ok\n");
+    });
+}
+
+/// The source of a client.
+fn source(name: &str) -> String {
+    format!("{}/tests/clients/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn python_finds_all_as_it_should_be() {
+    // Debian's own, for which the packages are.
+    let python = "/usr/bin/python3";
+    let has_both = Command::new(python).args(["-c", "import requests, httpx"]).output();
+    if has_both.is_ok_and(|output| output.status.success())
+        || is_missing("requests or httpx", "python3-requests python3-httpx")
+    {
+        says_ok(&[python, &source("client.py")]);
+    }
+}
+
+#[test]
+fn node_finds_all_as_it_should_be() {
+    if has("node", "nodejs") {
+        says_ok(&["node", &source("client.mjs")]);
+    }
+}
+
+#[test]
+fn go_finds_all_as_it_should_be() {
+    if has("go", "golang-go") {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("client");
+        let mut go = Command::new("go");
+        go.env("GOCACHE", dir.path().join("cache")).env("GO111MODULE", "off");
+        output_of(go.args(["build", "-o"]).arg(&program).arg(source("client.go")));
+        says_ok(&[program.to_str().unwrap()]);
+    }
+}
+
+#[test]
+fn java_finds_all_as_it_should_be() {
+    if has("javac", "default-jdk-headless") {
+        let dir = tempfile::tempdir().unwrap();
+        let classes = dir.path().to_str().unwrap();
+        output_of(Command::new("javac").args(["-d", classes, &source("Client.java")]));
+        says_ok(&["java", "-cp", classes, "Client"]);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -215,8 +215,15 @@ pub(crate) fn site() -> tempfile::TempDir {
     fs::write(root.join("sub/index.html"), "<h1>sub</h1>").unwrap();
     fs::write(root.join("1k.html"), "k".repeat(1024)).unwrap();
     fs::write(root.join("empty"), "").unwrap();
+    fs::write(root.join("text.txt"), "all work and no play, ".repeat(500)).unwrap();
     fs::write(root.join("files/größe 100%.txt"), "named").unwrap();
     fs::write(root.join("large.bin"), large()).unwrap();
+    // Settled, so that the tags of the files are strong.
+    let settled = SystemTime::now() - Duration::from_secs(3600);
+    for name in ["index.html", "style.css", "app.js", "dot.svg", "1k.html", "empty", "text.txt", "large.bin"]
+    {
+        fs::File::options().write(true).open(root.join(name)).unwrap().set_modified(settled).unwrap();
+    }
     dir
 }
 
@@ -245,9 +252,11 @@ pub(crate) fn on_every_model(test: impl Fn(&Server)) {
 pub(crate) fn has(client: &str, package: &str) -> bool {
     let found =
         Command::new("sh").args(["-c", &format!("command -v {client}")]).stdout(Stdio::null()).status();
-    if found.unwrap().success() {
-        return true;
-    }
+    found.unwrap().success() || is_missing(client, package)
+}
+
+/// False, and what that means for a test.
+pub(crate) fn is_missing(client: &str, package: &str) -> bool {
     let required = std::env::var_os("PLIMSOLL_REQUIRE_CLIENTS").is_some();
     assert!(!required, "{client} is not installed: apt-get install {package}");
     eprintln!("skipped: {client} is not installed: apt-get install {package}");

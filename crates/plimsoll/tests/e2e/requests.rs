@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::Shutdown;
+use std::time::Duration;
 
 use crate::common::{MODELS, Server, large, on_every_model};
 
@@ -162,5 +163,36 @@ fn clients_that_leave_at_any_point_do_no_harm() {
             }
         }
         assert_eq!(server.connect().get("/1k.html").status, 200);
+    });
+}
+
+#[test]
+fn however_requests_are_cut_into_packets_the_answers_are_the_same() {
+    let conversation = "GET /1k.html HTTP/1.1\r\nHost: a\r\n\r\n\
+                        POST /1k.html HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+                        5;x=y\r\nhello\r\n0\r\nTrailer: x\r\n\r\n\
+                        HEAD /text.txt HTTP/1.1\r\nHost: a\r\n\r\n\
+                        PUT /1k.html HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\nGET / HTTP/\
+                        GET /text.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=3-20\r\nConnection: close\r\n\r\n";
+    on_every_model(|server| {
+        let answers = |cuts: &[usize]| {
+            let mut client = server.connect();
+            client.0.set_nodelay(true).unwrap();
+            let mut start = 0;
+            for cut in cuts.iter().chain([&conversation.len()]) {
+                client.send(&conversation[start..*cut]);
+                start = *cut;
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let text = String::from_utf8(client.rest()).unwrap();
+            text.split_inclusive('\n').filter(|line| !line.starts_with("Date: ")).collect::<String>()
+        };
+        let whole = answers(&[]);
+        assert_eq!(whole.matches("HTTP/1.1 ").count(), 5, "{whole}");
+        for step in [1, 7, 16, 40, 97] {
+            // Every byte by itself takes its time, so only a part of the conversation is cut that finely.
+            let cuts: Vec<usize> = (1..conversation.len()).step_by(step).take(60).collect();
+            assert_eq!(answers(&cuts), whole, "cut every {step} bytes");
+        }
     });
 }

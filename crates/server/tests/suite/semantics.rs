@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use proptest::prelude::*;
 use server::app::Site;
 
 use crate::common::{body, field, get, get_bytes, status};
@@ -304,4 +305,85 @@ fn a_compressed_page_follows_its_file() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert_ne!(ask().0, tag);
+}
+
+/// Range fields, sensible and not.
+fn range_field() -> impl Strategy<Value = String> {
+    let number = || prop_oneof![0u64..20, 0u64..40_000, Just(u64::MAX)];
+    let spec = prop_oneof![
+        (number(), number()).prop_map(|(first, last)| format!("{first}-{last}")),
+        number().prop_map(|first| format!("{first}-")),
+        number().prop_map(|last| format!("-{last}")),
+        Just("x".to_owned()),
+    ];
+    prop::collection::vec(spec, 1..20).prop_map(|specs| format!("bytes={}", specs.join(",")))
+}
+
+/// The parts of an answer with their places in the whole.
+fn parts(head: &str, bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let start =
+        |range: &str| range.strip_prefix("bytes ").unwrap().split('-').next().unwrap().parse().unwrap();
+    if let Some(range) = field(head, "Content-Range") {
+        return vec![(start(range), bytes.to_vec())];
+    }
+    let boundary = field(head, "Content-Type").unwrap().split_once("boundary=").unwrap().1;
+    let delimiter = format!("\r\n--{boundary}");
+    let mut rest = bytes;
+    let mut parts: Vec<(u64, Vec<u8>)> = Vec::new();
+    let find =
+        |bytes: &[u8], what: &[u8]| bytes.windows(what.len()).position(|window| window == what).unwrap();
+    loop {
+        let at = find(rest, delimiter.as_bytes());
+        if let Some((_, content)) = parts.last_mut() {
+            *content = rest[..at].to_vec();
+        }
+        rest = &rest[at + delimiter.len()..];
+        if rest == b"--\r\n" {
+            return parts;
+        }
+        let end = find(rest, b"\r\n\r\n");
+        let part_head = String::from_utf8(rest[..end].to_vec()).unwrap();
+        parts.push((start(part_head.split("Content-Range: ").nth(1).unwrap()), Vec::new()));
+        rest = &rest[end + 4..];
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn no_range_and_no_condition_yields_bytes_that_are_not_the_files(
+        length in prop_oneof![0usize..50, 100usize..40_000],
+        range in range_field(),
+        coding in prop::sample::select(vec!["", "Accept-Encoding: gzip\n", "Accept-Encoding: br, zstd;q=0.5\n"]),
+        condition in prop::sample::select(vec!["", "If-None-Match: \"x\"\n", "If-Range: \"x\"\n", "If-Match: *\n"]),
+        text in any::<bool>(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let content = if text { page().into_bytes().repeat(11)[..length].to_vec() } else { noise(length) };
+        write(dir.path(), "file.txt", &content);
+        let site = Arc::new(Site::open(dir.path()).unwrap());
+        let request = format!("GET /file.txt\n{coding}");
+        // What the client would have, whole: the parts are cut from that.
+        let (whole_head, whole) = get_bytes(&site, &request);
+        let plain = field(&whole_head, "Content-Encoding").map_or(whole.clone(), |coding| decoded(coding, &whole));
+        prop_assert!(plain == content);
+        let (head, bytes) = get_bytes(&site, &format!("{request}{condition}Range: {range}"));
+        match status(&head) {
+            200 => prop_assert!(bytes == whole),
+            206 => {
+                let parts = parts(&head, &bytes);
+                prop_assert!(!parts.is_empty() && !condition.contains("If-Range"));
+                for (start, part) in parts {
+                    prop_assert!(!part.is_empty());
+                    prop_assert!(whole[start as usize..].starts_with(&part), "{range}: {head}");
+                }
+            }
+            status => prop_assert_eq!((status, bytes.is_empty()), (416, false)),
+        }
+        let announced = field(&head, "Content-Length").map(|length| length.parse::<usize>().unwrap());
+        prop_assert_eq!(announced, Some(bytes.len()));
+        // CVE-2011-3192: never more than the file and a little.
+        prop_assert!(bytes.len() <= whole.len() + 1024);
+    }
 }

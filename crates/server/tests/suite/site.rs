@@ -80,6 +80,10 @@ fn what_is_not_for_visitors_is_not_served_whoever_keeps_the_root() {
             ("/sub/.git/config", 404),
             ("/%2eenv", 404),
             ("/index.html/", 404),
+            // Overlong forms of a dot and a slash are just odd names.
+            ("/%c0%ae%c0%ae/outside", 404),
+            ("/%c0%af%e0%80%af", 404),
+            ("/%252e%252e/outside", 404),
             ("/../outside", 400),
             ("/sub/../../outside", 400),
             ("/%2e%2e/outside", 400),
