@@ -11,10 +11,13 @@ demo: ## Serve a real site, check every byte of it, measure it, and write a repo
 test: ## Everything that must hold: style, lints, tests with real clients, documentation
 	@scripts/test.sh
 
-bench: ## Processor time per request of every model, the floor and nginx; fails where a budget is missed
-	@scripts/setup.sh cc nginx-light
+bench: ## Processor time per request of every model, features, large files, many files, beside the floor and peers; fails where a budget is missed
+	@scripts/setup.sh cc curl wrk nginx-light lighttpd
 	cargo build --release --locked
 	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run architectures
+	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run site
+	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run large-files
+	@scripts/directory.sh
 
 soak: ## Slow and fast requests side by side, for an hour or as long as DURATION says
 	@scripts/soak.sh $(or $(DURATION),1h)

@@ -21,6 +21,7 @@ command_of() {
         apache2-utils) echo ab ;;
         nghttp2-client) echo h2load ;;
         nginx-light) echo nginx ;;
+        lighttpd) echo lighttpd ;;
         golang-go) echo go ;;
         default-jdk-headless) echo javac ;;
         nodejs) echo node ;;

@@ -16,10 +16,12 @@ pub struct Experiment {
 }
 
 /// Name and plan of each, from `experiments/`.
-const KNOWN: [(&str, &str); 3] = [
+const KNOWN: [(&str, &str); 5] = [
     ("architectures", include_str!("../../../experiments/architectures.toml")),
     ("floor", include_str!("../../../experiments/floor.toml")),
+    ("large-files", include_str!("../../../experiments/large-files.toml")),
     ("models", include_str!("../../../experiments/models.toml")),
+    ("site", include_str!("../../../experiments/site.toml")),
 ];
 
 /// The experiments that come with the program: names and titles.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use load::{Client, Distribution, Errors, Outcome, Stop};
+use load::{Client, Distribution, Outcome, Stop, Verdict};
 
-use crate::results::{CellKey, Results, Run, SCHEMA, ServerUse, Verdict};
+use crate::results::{CellKey, Results, Run, SCHEMA, ServerUse};
 
 /// A cell of a target at a number of connections.
 pub(crate) fn key(target: &str, connections: u32) -> CellKey {
@@ -17,18 +17,16 @@ pub(crate) fn measured(key: &CellKey, rate: f64, cpu_us: f64) -> (Outcome, Serve
     let mean = f64::from(key.connections) / rate * 1e6;
     let time = Some(mean.round() as u64);
     let requests = rate.round() as u64;
+    let plan = load::Plan {
+        connections: key.connections,
+        stop: Stop::Seconds(1.0),
+        ..load::Plan::new(format!("http://127.0.0.1:1{}", key.path))
+    };
     let outcome = Outcome {
-        schema: load::SCHEMA.into(),
-        plan: load::Plan {
-            connections: key.connections,
-            stop: Stop::Seconds(1.0),
-            ..load::Plan::new(format!("http://127.0.0.1:1{}", key.path))
-        },
         threads: 1,
         duration_s: 1.0,
         requests,
         requests_per_second: rate,
-        drained: 0,
         bytes_received: requests * 1024,
         bytes_per_second: rate * 1024.0,
         response_time_us: Distribution {
@@ -39,9 +37,8 @@ pub(crate) fn measured(key: &CellKey, rate: f64, cpu_us: f64) -> (Outcome, Serve
             ..Distribution::default()
         },
         statuses: BTreeMap::from([(200, requests)]),
-        errors: Errors::default(),
         client: Client { cpu_s: 0.5, cpu_us_per_request: 0.5e6 / rate, busiest_thread_share: 0.5 },
-        timeline: Vec::new(),
+        ..Outcome::empty(&plan)
     };
     let cpu_s = rate * cpu_us / 1e6;
     let server = ServerUse { cpu_s, cpu_us_per_request: cpu_us, window_s: 1.0, ..ServerUse::default() };

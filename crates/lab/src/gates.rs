@@ -1,18 +1,10 @@
 //! Validity gates: what must hold for a figure to mean what it seems to (docs/validity.md).
 
-use load::Outcome;
+use load::verdict::{GATES, judge};
+use load::{Outcome, Verdict};
 
-use crate::results::{Results, Run, ServerUse, Verdict};
+use crate::results::{Results, Run, ServerUse};
 use crate::stats::variation;
-
-/// Share of requests without a proper answer above which a run is suspect.
-const ERROR_SHARE: f64 = 0.001;
-
-/// Share of a core used by a load thread above which the load may be what limits the rate.
-const CLIENT_SHARE: f64 = 0.8;
-
-/// How far a closed loop may be from Little's law, relative.
-const LITTLE: f64 = 0.05;
 
 /// How far the time over which the server was observed may be from that of the load, relative.
 const WINDOW: f64 = 0.05;
@@ -23,84 +15,14 @@ const SPREAD: f64 = 0.1;
 /// Fewest rounds from which an interval means anything.
 const ROUNDS: u32 = 3;
 
-/// A check of one run.
-struct Gate {
-    /// Why the run fails it, or `None`.
-    check: fn(&Outcome, &ServerUse) -> Option<String>,
-    /// The same about many runs.
-    summary: &'static str,
-}
-
-const GATES: [Gate; 4] = [
-    Gate { check: too_many_errors, summary: "more than 0.1 % of the requests failed" },
-    Gate {
-        check: client_was_busy,
-        summary: "a load thread used more than 80 % of its core: the rate may be the load's own limit \
-                  (processor time per request of the server is not touched by this)",
-    },
-    Gate {
-        check: off_little,
-        summary: "rate x mean response time is more than 5 % off the number of connections",
-    },
-    Gate {
-        check: observed_otherwise,
-        summary: "the server was observed over another time than it was loaded",
-    },
-];
+/// The same as [`observed_otherwise`] about many runs.
+const OBSERVED_OTHERWISE: &str = "the server was observed over another time than it was loaded";
 
 /// Judges one run by what the load measured, and how the server was observed.
 pub(crate) fn judge_run(outcome: &Outcome, server: &ServerUse) -> Verdict {
-    let mut verdict = Verdict::Valid;
-    let (bad, all) = (bad_answers(outcome), all(outcome));
-    if outcome.requests == 0 {
-        verdict.invalid("no request was answered".into());
-    } else if bad * 2 > all {
-        verdict.invalid(format!("{bad} of {all} answers have an error status"));
-    }
-    GATES.iter().filter_map(|gate| (gate.check)(outcome, server)).for_each(|reason| verdict.suspect(reason));
+    let mut verdict = judge(outcome);
+    observed_otherwise(outcome, server).into_iter().for_each(|reason| verdict.suspect(reason));
     verdict
-}
-
-/// Requests that were sent, however they ended.
-fn all(outcome: &Outcome) -> u64 {
-    outcome.requests + outcome.drained + outcome.errors.total()
-}
-
-/// Answers with an error status.
-fn bad_answers(outcome: &Outcome) -> u64 {
-    outcome.statuses.iter().filter(|(code, _)| **code >= 400).map(|(_, count)| count).sum()
-}
-
-/// Requests without a proper answer.
-pub(crate) fn failed(outcome: &Outcome) -> u64 {
-    outcome.errors.total() + bad_answers(outcome)
-}
-
-fn too_many_errors(outcome: &Outcome, _: &ServerUse) -> Option<String> {
-    let (failed, all) = (failed(outcome), all(outcome));
-    (failed as f64 > ERROR_SHARE * all as f64).then(|| format!("{failed} of {all} requests failed"))
-}
-
-fn client_was_busy(outcome: &Outcome, _: &ServerUse) -> Option<String> {
-    let share = outcome.client.busiest_thread_share;
-    let reason = || {
-        format!("a load thread used {:.0} % of its core: the rate may be the load's own limit", share * 100.0)
-    };
-    (share > CLIENT_SHARE).then(reason)
-}
-
-/// Little's law for a closed loop without think time: connections = rate x mean response time.
-fn off_little(outcome: &Outcome, _: &ServerUse) -> Option<String> {
-    let connections = f64::from(outcome.plan.connections);
-    // Too few turns per connection for an average to hold.
-    if (outcome.requests as f64) < connections * 20.0 {
-        return None;
-    }
-    let in_flight = outcome.requests_per_second * outcome.response_time_us.mean / 1e6;
-    let off = (in_flight / connections - 1.0).abs();
-    let reason =
-        || format!("rate x mean response time is {:.0} % off the number of connections", off * 100.0);
-    (off > LITTLE).then(reason)
 }
 
 /// Processor time per request is only right if both are of the same time.
@@ -145,12 +67,16 @@ fn judge_runs(runs: &[Run], verdict: &mut Verdict) {
         verdict.suspect(format!("{wrong} of {} runs got no proper answers", runs.len()));
     }
     let measured = || runs.iter().filter_map(|run| Some((run.outcome.as_ref()?, run.server.as_ref()?)));
-    for gate in &GATES {
-        let hit = measured().filter(|(outcome, server)| (gate.check)(outcome, server).is_some()).count();
+    let mut say = |hit: usize, summary| {
         if hit > 0 {
-            verdict.suspect(format!("in {hit} of {} runs {}", runs.len(), gate.summary));
+            verdict.suspect(format!("in {hit} of {} runs {summary}", runs.len()));
         }
+    };
+    for gate in &GATES {
+        say(measured().filter(|(outcome, _)| (gate.check)(outcome).is_some()).count(), gate.summary);
     }
+    let observed = measured().filter(|(outcome, server)| observed_otherwise(outcome, server).is_some());
+    say(observed.count(), OBSERVED_OTHERWISE);
 }
 
 fn judge_spread(rates: &[(String, Vec<f64>)], verdict: &mut Verdict) {

@@ -22,6 +22,7 @@ mod summary;
 
 pub use catalogue::{Experiment, find, known};
 pub use error::Error;
+pub use load::Verdict;
 pub use plan::Plan;
-pub use results::{BudgetOutcome, Cell, CellKey, Estimate, Results, Run, SCHEMA, ServerUse, Verdict};
+pub use results::{BudgetOutcome, Cell, CellKey, Estimate, Results, Run, SCHEMA, ServerUse};
 pub use run::{Options, Progress, Summary, run};

@@ -1,5 +1,6 @@
 //! What an experiment yields: every cell of every round, and the summary over the rounds.
 
+use load::Verdict;
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON form of [`Results`].
@@ -58,19 +59,6 @@ pub struct BudgetOutcome {
     pub clear: bool,
 }
 
-/// Whether figures can be trusted.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Verdict {
-    /// Every gate passed.
-    #[default]
-    Valid,
-    /// A gate failed; the figures need care. The reasons, a sentence each.
-    Suspect(Vec<String>),
-    /// The figures do not mean what they seem to. The reasons, a sentence each.
-    Invalid(Vec<String>),
-}
-
 /// One run of one cell.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
@@ -88,47 +76,6 @@ pub struct Run {
     pub failure: Option<String>,
     /// Whether this run can be trusted.
     pub verdict: Verdict,
-}
-
-impl Verdict {
-    /// Adds a reason for suspicion.
-    pub fn suspect(&mut self, reason: String) {
-        match self {
-            Verdict::Valid => *self = Verdict::Suspect(vec![reason]),
-            Verdict::Suspect(reasons) | Verdict::Invalid(reasons) => reasons.push(reason),
-        }
-    }
-
-    /// Adds a reason why the figures do not mean what they seem to.
-    pub fn invalid(&mut self, reason: String) {
-        let mut reasons = std::mem::take(self).into_reasons();
-        reasons.push(reason);
-        *self = Verdict::Invalid(reasons);
-    }
-
-    /// The word.
-    pub fn word(&self) -> &'static str {
-        match self {
-            Verdict::Valid => "VALID",
-            Verdict::Suspect(_) => "SUSPECT",
-            Verdict::Invalid(_) => "INVALID",
-        }
-    }
-
-    /// The reasons.
-    pub fn reasons(&self) -> &[String] {
-        match self {
-            Verdict::Valid => &[],
-            Verdict::Suspect(reasons) | Verdict::Invalid(reasons) => reasons,
-        }
-    }
-
-    fn into_reasons(self) -> Vec<String> {
-        match self {
-            Verdict::Valid => Vec::new(),
-            Verdict::Suspect(reasons) | Verdict::Invalid(reasons) => reasons,
-        }
-    }
 }
 
 /// A point of the grid.

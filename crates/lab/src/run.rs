@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use load::{Outcome, Switch};
+use load::{Outcome, Switch, Verdict};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -16,7 +16,7 @@ use crate::environment;
 use crate::error::Error;
 use crate::gates::judge_run;
 use crate::plan::Plan;
-use crate::results::{CellKey, Results, Run, SCHEMA, ServerUse, Verdict};
+use crate::results::{CellKey, Results, Run, SCHEMA, ServerUse};
 use crate::store::Store;
 use crate::summary::summarise;
 

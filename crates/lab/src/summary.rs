@@ -5,9 +5,12 @@ mod findings;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::gates::{failed, judge_all};
+use load::Verdict;
+use load::verdict::failed;
+
+use crate::gates::judge_all;
 use crate::plan::{Budget, Metric, Plan};
-use crate::results::{BudgetOutcome, Cell, CellKey, Estimate, Results, Run, Verdict};
+use crate::results::{BudgetOutcome, Cell, CellKey, Estimate, Results, Run};
 use crate::stats::{estimate, ratio, tied};
 
 /// Fills in what follows from the runs that there are.

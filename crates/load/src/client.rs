@@ -1,4 +1,4 @@
-//! One connection of a closed loop: send, receive the whole answer, record, and again.
+//! One connection of a load: wait until a request is due, send it, receive the whole answer, record, and again.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -9,7 +9,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use wire::{AnswerFraming, AnswerHead, ChunkedDecoder, FieldStorage, parse_answer};
 
-use crate::record::{Fault, Recorder};
+use crate::pace::Pace;
+use crate::record::{Fault, Phases, Recorder, Times};
 
 /// Pause after a failed connect, so that a server that is down is not hammered.
 const BACK_OFF: Duration = Duration::from_millis(10);
@@ -21,53 +22,62 @@ pub(crate) struct Job {
     pub(crate) to_head: bool,
     pub(crate) close: bool,
     pub(crate) timeout: Duration,
+    pub(crate) pace: Pace,
     /// Requests that may still be started; `u64::MAX` where time is the limit.
     pub(crate) left: Cell<u64>,
     /// No new request is started any more.
     pub(crate) over: Cell<bool>,
+    /// Requests that were sent and have not ended.
+    pub(crate) under_way: Cell<u32>,
     pub(crate) recorder: RefCell<Recorder>,
     /// Told about each request as it ends, for the view while it runs.
     pub(crate) live: std::sync::Arc<crate::run::Live>,
 }
 
 impl Job {
-    /// Whether another request may be started; takes it from the number that is left.
-    fn start_one(&self) -> bool {
-        if self.over.get() || self.left.get() == 0 {
-            return false;
-        }
+    fn may_send(&self) -> bool {
+        !self.over.get() && self.left.get() > 0
+    }
+
+    /// Takes a request from the number that is left.
+    fn sends_one(&self) {
         if self.left.get() != u64::MAX {
             self.left.set(self.left.get() - 1);
         }
-        true
+        self.under_way.set(self.under_way.get() + 1);
     }
 }
 
 /// Runs one connection, connecting again whenever it ends, until no request may be started.
 pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
     let mut connection: Option<Tcp<D>> = None;
-    let mut start = Instant::now();
-    while job.start_one() {
-        let until = Deadline::at(start + job.timeout);
-        let result = exchange(&io, &job, &mut connection, until).await;
+    let (mut last, mut staying) = (None, false);
+    while let Some(begin) = job.pace.next(&io, last, staying, || job.may_send()).await {
+        job.sends_one();
+        let until = Deadline::at(begin.sent + job.timeout);
+        let mut phases = Phases::default();
+        let result = exchange(&io, &job, &mut connection, begin.sent, until, &mut phases).await;
         let end = Instant::now();
+        job.under_way.set(job.under_way.get() - 1);
         job.live.ended(result.is_ok());
+        let times = Times { due: begin.due, sent: begin.sent, end, phases };
         match result {
             Ok(answer) => {
-                job.recorder.borrow_mut().response(answer.code, answer.bytes, end - start, end);
-                if !answer.keep_alive || job.close {
+                job.recorder.borrow_mut().response(answer.code, answer.bytes, &times);
+                staying = job.pace.goes_on();
+                if !answer.keep_alive || job.close || job.pace.closes_after(staying) {
                     connection = None;
                 }
                 // In a closed loop the next request starts when this answer is complete.
-                start = end;
+                last = Some(end);
             }
             Err(fault) => {
-                job.recorder.borrow_mut().fault(fault, end);
-                connection = None;
+                job.recorder.borrow_mut().fault(fault, &times);
+                (connection, staying) = (None, false);
                 if matches!(fault, Fault::ConnectRefused | Fault::ConnectTimeout | Fault::ConnectFailed) {
                     io.sleep(Deadline::at(end + BACK_OFF)).await;
                 }
-                start = Instant::now();
+                last = Some(Instant::now());
             }
         }
     }
@@ -85,18 +95,24 @@ async fn exchange<D: Driver>(
     io: &Io<D>,
     job: &Job,
     connection: &mut Option<Tcp<D>>,
+    start: Instant,
     until: Deadline,
+    phases: &mut Phases,
 ) -> Result<Answer, Fault> {
     let wire = match connection {
         Some(wire) => wire,
-        None => connection.insert(connect(io, job.address, until).await?),
+        None => {
+            let wire = connection.insert(connect(io, job.address, until).await?);
+            phases.connect = Some(start.elapsed());
+            wire
+        }
     };
     let mut rest = &job.request[..];
     while !rest.is_empty() {
         rest = &rest[wire.output().append(rest)..];
         wire.flush(More::No, until).await.map_err(fault)?;
     }
-    receive(wire, job.to_head, until).await
+    receive(wire, job.to_head, start, until, phases).await
 }
 
 async fn connect<D: Driver>(io: &Io<D>, address: SocketAddr, until: Deadline) -> Result<Tcp<D>, Fault> {
@@ -112,7 +128,13 @@ async fn connect<D: Driver>(io: &Io<D>, address: SocketAddr, until: Deadline) ->
 }
 
 /// Receives one answer to its last byte.
-async fn receive<T: Transport>(wire: &mut T, to_head: bool, until: Deadline) -> Result<Answer, Fault> {
+async fn receive<T: Transport>(
+    wire: &mut T,
+    to_head: bool,
+    start: Instant,
+    until: Deadline,
+    phases: &mut Phases,
+) -> Result<Answer, Fault> {
     let mut bytes = 0;
     let head = loop {
         if let Some((head, length)) = parse(wire, to_head)? {
@@ -127,6 +149,9 @@ async fn receive<T: Transport>(wire: &mut T, to_head: bool, until: Deadline) -> 
         let begun = bytes > 0 || !wire.input().is_empty();
         if more(wire, until).await? == 0 {
             return Err(if begun { Fault::ShortResponse } else { Fault::ClosedEarly });
+        }
+        if !begun {
+            phases.first_byte = Some(start.elapsed());
         }
     };
     bytes += match head.framing {

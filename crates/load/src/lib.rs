@@ -3,16 +3,24 @@
 
 mod client;
 mod error;
+mod host;
+mod notation;
 mod outcome;
+mod pace;
 mod plan;
 mod record;
 pub mod report;
 mod run;
+mod schedule;
+mod sum;
 mod target;
 mod timeline;
+pub mod verdict;
 
 pub use engine::Stop as Switch;
 pub use error::Error;
-pub use outcome::{Client, Distribution, Errors, Outcome, SCHEMA, Second};
-pub use plan::{Plan, Stop};
+pub use notation::BadRate;
+pub use outcome::{Client, Distribution, Errors, Host, Offered, Outcome, SCHEMA, Second};
+pub use plan::{Arrivals, Plan, Rate, Session, Spacing, Stop};
 pub use run::{Phase, Progress, run, run_until};
+pub use verdict::Verdict;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Plan;
+use crate::verdict::Verdict;
 
 /// Version of the JSON form of [`Outcome`]; it changes when a field changes its name or meaning.
-pub const SCHEMA: &str = "plimsoll.bench/1";
+pub const SCHEMA: &str = "plimsoll.bench/2";
 
 /// The result of one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,13 +28,30 @@ pub struct Outcome {
     /// Complete responses that came after the end, to requests that were under way then. They are in
     /// `response_time_us` and `statuses`, so that slow ones are not lost, and not in `requests`.
     pub drained: u64,
+    /// Times in `response_time_us` of requests that never got a complete response, and so are only known to have taken at
+    /// least that long: those that timed out, and in an open loop those that were due and found no connection.
+    #[serde(default)]
+    pub censored: u64,
+    /// What was due in an open loop; `None` for a closed one.
+    #[serde(default)]
+    pub offered: Option<Offered>,
     /// Bytes received while measuring, heads included.
     pub bytes_received: u64,
     /// `bytes_received / duration_s`.
     pub bytes_per_second: f64,
-    /// Response time: from the start of sending a request (or of connecting, when a connection is made for
-    /// it) to the last byte of its response, in microseconds.
+    /// Response time, in microseconds, to the last byte of a response. In a closed loop from the start of sending a request
+    /// (or of connecting, when a connection is made for it), in an open one from when the request was due, so that a
+    /// server that stalls cannot hide how many requests waited (coordinated omission).
     pub response_time_us: Distribution,
+    /// Time to make a connection, for the requests that one was made for.
+    #[serde(default)]
+    pub connect_us: Distribution,
+    /// From the start of sending (or connecting) to the first byte of the response.
+    #[serde(default)]
+    pub first_byte_us: Distribution,
+    /// From the first byte of a response to its last.
+    #[serde(default)]
+    pub transfer_us: Distribution,
     /// Responses by status code.
     pub statuses: BTreeMap<u16, u64>,
     /// Requests that got no complete response, by kind. A status of 400 or more is a response, and is
@@ -41,8 +59,71 @@ pub struct Outcome {
     pub errors: Errors,
     /// What the load generator itself used.
     pub client: Client,
+    /// What happened on this host meanwhile.
+    #[serde(default)]
+    pub host: Host,
+    /// Whether the figures can be trusted.
+    #[serde(default)]
+    pub verdict: Verdict,
     /// One entry per whole second of measuring.
     pub timeline: Vec<Second>,
+}
+
+impl Outcome {
+    /// The result of a load that has not measured anything.
+    pub fn empty(plan: &Plan) -> Self {
+        Outcome {
+            schema: SCHEMA.into(),
+            plan: plan.clone(),
+            threads: 0,
+            duration_s: 0.0,
+            requests: 0,
+            requests_per_second: 0.0,
+            drained: 0,
+            censored: 0,
+            offered: None,
+            bytes_received: 0,
+            bytes_per_second: 0.0,
+            response_time_us: Distribution::default(),
+            connect_us: Distribution::default(),
+            first_byte_us: Distribution::default(),
+            transfer_us: Distribution::default(),
+            statuses: BTreeMap::new(),
+            errors: Errors::default(),
+            client: Client::default(),
+            host: Host::default(),
+            verdict: Verdict::default(),
+            timeline: Vec::new(),
+        }
+    }
+}
+
+/// What happened on this host while a load was measured, whoever caused it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Connections that the kernel dropped since the backlog of a listening socket was full.
+    pub listen_drops: u64,
+    /// Closed connections that the kernel forgot early, since too many waited.
+    pub time_wait_overflows: u64,
+    /// TCP segments that were sent again.
+    pub retransmitted_segments: u64,
+    /// Share of the processor time that the host of this virtual machine took away, 0 to 1.
+    pub stolen_share: f64,
+}
+
+/// What was due in an open loop.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Offered {
+    /// Requests that were due while measuring.
+    pub due: u64,
+    /// `due / duration_s`.
+    pub due_per_second: f64,
+    /// Those of them that were never sent, since every connection was busy to the end.
+    pub unsent: u64,
+    /// Service time: from sending a request to the last byte of its response.
+    pub service_time_us: Distribution,
+    /// From when a request was due to when it was sent: lateness of the load itself, and waiting for a free connection.
+    pub send_lag_us: Distribution,
 }
 
 /// A distribution of times in microseconds, read from a high dynamic range histogram (3 digits).

@@ -7,15 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::target::Target;
 
-/// A load against one URL, in closed loop: every connection sends its next request when it has the answer to the
-/// last. `Plan::new(url)` is a complete plan; its fields can then be changed.
+/// A load against one URL. `Plan::new(url)` is a complete plan, of a closed loop; its fields can then be changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// `http://host[:port]/path[?query]`; the only scheme is `http`.
     pub url: String,
-    /// Connections held open, each with one request under way (closed loop). At least 1.
+    /// Connections held open, each with one request under way. At least 1. In an open loop this is how many requests can
+    /// be under way at the same time; those that are due and find no connection free wait for one, and that counts.
     pub connections: u32,
+    /// When requests are sent.
+    #[serde(default)]
+    pub arrivals: Arrivals,
     /// Threads that share the connections; 0 means one per usable core, and never more than connections.
     pub threads: u32,
     /// When to stop.
@@ -32,6 +35,74 @@ pub struct Plan {
     pub fields: Vec<(String, String)>,
     /// Cores the load's threads are pinned to, in turn; empty means not pinned.
     pub cpus: Vec<usize>,
+}
+
+/// When requests are sent (Schroeder, Wierman, Harchol-Balter: Open Versus Closed, NSDI 2006).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "loop", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Arrivals {
+    /// Closed loop: each connection sends its next request so many seconds after it has the answer to the last. A slow
+    /// server slows its own load down.
+    Closed {
+        /// Seconds.
+        think_s: f64,
+    },
+    /// Open loop: requests are due at times that do not depend on the server, and their response time counts from then.
+    Open {
+        /// How many are due.
+        rate: Rate,
+        /// How they follow each other.
+        spacing: Spacing,
+        /// The same seed makes the same load.
+        seed: u64,
+        /// Partly open: what is due is the first request of a session.
+        #[serde(default)]
+        session: Option<Session>,
+    },
+}
+
+impl Default for Arrivals {
+    fn default() -> Self {
+        Arrivals::Closed { think_s: 0.0 }
+    }
+}
+
+/// A rate over time, in requests per second and seconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "shape", rename_all = "snake_case", deny_unknown_fields)]
+#[expect(missing_docs, reason = "the fields' names say it, and the units are above")]
+pub enum Rate {
+    /// The same all the time.
+    Steady { rate: f64 },
+    /// From one rate to another, evenly, and then that one.
+    Ramp { from: f64, to: f64, seconds: f64 },
+    /// One rate after the other, and then the last one.
+    Steps { rates: Vec<f64>, each_s: f64 },
+    /// A rate, then nothing, and again.
+    OnOff { rate: f64, on_s: f64, off_s: f64 },
+    /// Two rates, each for a time drawn from an exponential distribution with its mean: a Markov-modulated process, whose
+    /// bursts come when nobody expects them.
+    TwoState { low: f64, high: f64, low_s: f64, high_s: f64 },
+}
+
+/// How requests follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spacing {
+    /// Evenly, as a metronome does.
+    Constant,
+    /// As those of many who do not know of each other: exponential gaps.
+    Poisson,
+}
+
+/// A visitor who sends more than one request over one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Session {
+    /// Probability of another request after an answer, below 1.
+    pub go_on: f64,
+    /// Seconds between an answer and the next request.
+    pub think_s: f64,
 }
 
 /// When a load stops.
@@ -60,12 +131,66 @@ const LONGEST_S: f64 = 7.0 * 86_400.0;
 /// Descriptors a load needs beside those of its connections.
 const DESCRIPTORS_BESIDE: u64 = 32;
 
+/// Highest rate that a plan may ask for, in requests per second; no host comes near it.
+const MOST_RATE: f64 = 1e8;
+
+impl Arrivals {
+    fn validate(&self) -> Result<(), String> {
+        let time = |what: &str, seconds: f64, least: f64| match (least..=LONGEST_S).contains(&seconds) {
+            true => Ok(()),
+            false => Err(format!("{what} of {seconds} s: must be {least} s to {LONGEST_S} s")),
+        };
+        match self {
+            Arrivals::Closed { think_s } => time("think time", *think_s, 0.0),
+            Arrivals::Open { rate, session, .. } => {
+                rate.validate(time)?;
+                let Some(Session { go_on, think_s }) = session else { return Ok(()) };
+                if !(0.0..1.0).contains(go_on) {
+                    return Err(format!("probability {go_on} of going on: must be at least 0 and below 1"));
+                }
+                time("think time", *think_s, 0.0)
+            }
+        }
+    }
+}
+
+impl Rate {
+    fn validate(&self, time: impl Fn(&str, f64, f64) -> Result<(), String>) -> Result<(), String> {
+        let (rates, times): (Vec<f64>, Vec<f64>) = match self {
+            Rate::Steady { rate } => (vec![*rate], vec![]),
+            Rate::Ramp { from, to, seconds } => (vec![*from, *to], vec![*seconds]),
+            Rate::Steps { rates, each_s } => (rates.clone(), vec![*each_s]),
+            Rate::OnOff { rate, on_s, off_s } => (vec![*rate], vec![*on_s, *off_s]),
+            Rate::TwoState { low, high, low_s, high_s } => (vec![*low, *high], vec![*low_s, *high_s]),
+        };
+        if let Some(rate) = rates.iter().find(|rate| !(0.0..=MOST_RATE).contains(*rate)) {
+            return Err(format!("rate of {rate} requests per second: must be 0 to {MOST_RATE:.0}"));
+        }
+        if !rates.iter().any(|rate| *rate > 0.0) {
+            return Err("a rate of 0 requests per second all the time: some rate must be above 0".into());
+        }
+        times.into_iter().try_for_each(|seconds| time("stretch of a rate", seconds, 0.001))
+    }
+
+    /// The mean over a long time, in requests per second; of a ramp and of steps, the last rate.
+    pub fn in_the_long_run(&self) -> f64 {
+        match self {
+            Rate::Steady { rate } => *rate,
+            Rate::Ramp { to, .. } => *to,
+            Rate::Steps { rates, .. } => rates.last().copied().unwrap_or_default(),
+            Rate::OnOff { rate, on_s, off_s } => rate * on_s / (on_s + off_s),
+            Rate::TwoState { low, high, low_s, high_s } => (low * low_s + high * high_s) / (low_s + high_s),
+        }
+    }
+}
+
 impl Plan {
     /// 64 connections for 10 seconds, without warm-up, with as many threads as there are cores.
     pub fn new(url: impl Into<String>) -> Self {
         Plan {
             url: url.into(),
             connections: 64,
+            arrivals: Arrivals::default(),
             threads: 0,
             stop: Stop::Seconds(10.0),
             warmup_s: 0.0,
@@ -109,6 +234,7 @@ impl Plan {
                 return bad(format!("{what} of {seconds} s: must be {least} s to {LONGEST_S} s"));
             }
         }
+        self.arrivals.validate().map_err(Error::Plan)?;
         if self.method.is_empty()
             || !self.method.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         {

@@ -61,6 +61,69 @@ impl Errors {
     }
 }
 
+/// When a request was due, was sent, and ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// In a closed loop when it was sent; in an open one when it should have been.
+    pub(crate) due: Instant,
+    pub(crate) sent: Instant,
+    pub(crate) end: Instant,
+    pub(crate) phases: Phases,
+}
+
+/// How long parts of a request took, from when it was sent; `None` for what did not come to pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Phases {
+    /// To the connection, where one was made for it.
+    pub(crate) connect: Option<Duration>,
+    /// To the first byte of the answer.
+    pub(crate) first_byte: Option<Duration>,
+}
+
+/// Histograms of one thread, in microseconds.
+#[derive(Clone)]
+pub(crate) struct Histograms {
+    /// From when a request was due to the end of its answer.
+    pub(crate) response: Histogram<u64>,
+    /// From when it was sent to the end of its answer; only in an open loop, where that is another thing.
+    pub(crate) service: Histogram<u64>,
+    /// From when it was due to when it was sent; only in an open loop.
+    pub(crate) lag: Histogram<u64>,
+    pub(crate) connect: Histogram<u64>,
+    pub(crate) first_byte: Histogram<u64>,
+    /// From the first byte of the answer to the last.
+    pub(crate) transfer: Histogram<u64>,
+}
+
+impl Histograms {
+    pub(crate) fn new() -> Self {
+        let whole = || histogram(DIGITS);
+        Histograms {
+            response: whole(),
+            service: whole(),
+            lag: whole(),
+            connect: whole(),
+            first_byte: whole(),
+            transfer: whole(),
+        }
+    }
+
+    /// Adds those of another thread: bucket by bucket, exactly.
+    pub(crate) fn add(&mut self, other: &Histograms) {
+        let pairs = [
+            (&mut self.response, &other.response),
+            (&mut self.service, &other.service),
+            (&mut self.lag, &other.lag),
+            (&mut self.connect, &other.connect),
+            (&mut self.first_byte, &other.first_byte),
+            (&mut self.transfer, &other.transfer),
+        ];
+        for (sum, part) in pairs {
+            sum.add(part).expect("all histograms have the same bounds");
+        }
+    }
+}
+
 /// One thread's part of one second, for the timeline.
 pub(crate) struct SecondPart {
     pub(crate) index: u64,
@@ -76,9 +139,15 @@ pub(crate) struct Recorder {
     until: Option<Instant>,
     seconds: Sender<SecondPart>,
     second: SecondPart,
-    pub(crate) times: Histogram<u64>,
+    /// Requests are due at times of their own.
+    open: bool,
+    pub(crate) histograms: Histograms,
     pub(crate) requests: u64,
     pub(crate) drained: u64,
+    /// Times of `response` that are only known to be at least that.
+    pub(crate) censored: u64,
+    /// Requests that were due and never sent.
+    pub(crate) unsent: u64,
     pub(crate) bytes: u64,
     pub(crate) statuses: Box<[u64; 1000]>,
     pub(crate) errors: Errors,
@@ -87,15 +156,23 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn new(from: Instant, until: Option<Instant>, seconds: Sender<SecondPart>) -> Self {
+    pub(crate) fn new(
+        from: Instant,
+        until: Option<Instant>,
+        open: bool,
+        seconds: Sender<SecondPart>,
+    ) -> Self {
         Recorder {
             from,
             until,
             seconds,
             second: SecondPart { index: 0, times: histogram(DIGITS_OF_SECOND), errors: 0 },
-            times: histogram(DIGITS),
+            open,
+            histograms: Histograms::new(),
             requests: 0,
             drained: 0,
+            censored: 0,
+            unsent: 0,
             bytes: 0,
             statuses: Box::new([0; 1000]),
             errors: Errors::default(),
@@ -104,12 +181,24 @@ impl Recorder {
     }
 
     /// Records a complete response.
-    pub(crate) fn response(&mut self, code: u16, bytes: u64, took: Duration, end: Instant) {
-        if end < self.from {
+    pub(crate) fn response(&mut self, code: u16, bytes: u64, times: &Times) {
+        let Times { due, sent, end, phases } = *times;
+        if !self.counts(times) {
             return;
         }
-        let us = took.as_micros() as u64;
-        self.times.saturating_record(us);
+        let us = micros(end - due);
+        self.histograms.response.saturating_record(us);
+        if self.open {
+            self.histograms.service.saturating_record(micros(end - sent));
+            self.histograms.lag.saturating_record(micros(sent - due));
+        }
+        if let Some(connect) = phases.connect {
+            self.histograms.connect.saturating_record(micros(connect));
+        }
+        if let Some(first_byte) = phases.first_byte {
+            self.histograms.first_byte.saturating_record(micros(first_byte));
+            self.histograms.transfer.saturating_record(micros((end - sent).saturating_sub(first_byte)));
+        }
         if let Some(count) = self.statuses.get_mut(usize::from(code)) {
             *count += 1;
         }
@@ -124,16 +213,39 @@ impl Recorder {
         self.second.times.saturating_record(us);
     }
 
-    /// Records a request without a complete response.
-    pub(crate) fn fault(&mut self, fault: Fault, end: Instant) {
-        if end < self.from {
+    /// Records a request without a complete response. One that took too long is among the times with what it took so far:
+    /// leaving it out would make the slowest requests disappear.
+    pub(crate) fn fault(&mut self, fault: Fault, times: &Times) {
+        if !self.counts(times) {
             return;
         }
         self.errors.count(fault);
-        if self.until.is_none_or(|until| end <= until) {
-            self.turn_to(end);
+        if matches!(fault, Fault::ConnectTimeout | Fault::ResponseTimeout) {
+            self.censored(times.end - times.due);
+        }
+        if self.until.is_none_or(|until| times.end <= until) {
+            self.turn_to(times.end);
             self.second.errors += 1;
         }
+    }
+
+    /// Records a request that was due and was never sent, for want of a connection.
+    pub(crate) fn unsent(&mut self, due: Instant, now: Instant) {
+        if due >= self.from {
+            self.unsent += 1;
+            self.censored(now.saturating_duration_since(due));
+        }
+    }
+
+    fn censored(&mut self, so_far: Duration) {
+        self.censored += 1;
+        self.histograms.response.saturating_record(micros(so_far));
+    }
+
+    /// Whether a request belongs to the measurement: in a closed loop by its end, so that the rate is that of a window of
+    /// time; in an open one by when it was due, so that none that was due is left out.
+    fn counts(&self, times: &Times) -> bool {
+        self.from <= if self.open { times.due } else { times.end }
     }
 
     /// Hands the present second over if `now` is in a later one.
@@ -156,14 +268,13 @@ impl Recorder {
     }
 }
 
-pub(crate) fn histogram(digits: u8) -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_US, digits)
-        .expect("the bounds are constants that hdrhistogram accepts")
+fn micros(time: Duration) -> u64 {
+    time.as_micros() as u64
 }
 
-/// A histogram of the whole run, to merge those of the threads into.
-pub(crate) fn whole() -> Histogram<u64> {
-    histogram(DIGITS)
+fn histogram(digits: u8) -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_US, digits)
+        .expect("the bounds are constants that hdrhistogram accepts")
 }
 
 /// Reads a distribution from a histogram.
@@ -202,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_percentile_needs_a_hundred_samples_beyond_it() {
-        let mut times = whole();
+        let mut times = histogram(DIGITS);
         (1..=10_000).for_each(|us| times.record(us).unwrap());
         let seen = distribution(&times);
         assert_eq!((seen.p99.map(|us| us.abs_diff(9_900) <= 10), seen.p99_9), (Some(true), None));
@@ -214,19 +325,49 @@ mod tests {
         let (sender, seconds) = channel();
         let from = Instant::now();
         let ms = Duration::from_millis;
-        let mut recorder = Recorder::new(from, Some(from + ms(2000)), sender);
-        for (end, took) in [(500, 10), (900, 20), (1500, 30), (2500, 40)] {
-            recorder.response(200, 100, ms(took), from + ms(end));
+        let from = from + ms(100);
+        let took = |end: Instant, took: u64| Times {
+            due: end - ms(took),
+            sent: end - ms(took),
+            end,
+            phases: Phases::default(),
+        };
+        let mut recorder = Recorder::new(from, Some(from + ms(2000)), false, sender);
+        for (end, time) in [(500, 10), (900, 20), (1500, 30), (2500, 40)] {
+            recorder.response(200, 100, &took(from + ms(end), time));
         }
-        if let Some(before) = from.checked_sub(ms(1)) {
-            recorder.response(200, 100, ms(1), before);
-        }
-        recorder.fault(Fault::Reset, from + ms(1600));
+        recorder.response(200, 100, &took(from - ms(1), 1));
+        recorder.fault(Fault::Reset, &took(from + ms(1600), 1));
         recorder.finish();
         assert_eq!((recorder.requests, recorder.drained, recorder.bytes), (3, 1, 300));
-        assert_eq!((recorder.times.len(), recorder.statuses[200], recorder.errors.total()), (4, 4, 1));
+        assert_eq!(
+            (recorder.histograms.response.len(), recorder.statuses[200], recorder.errors.total()),
+            (4, 4, 1)
+        );
         let parts: Vec<_> =
             seconds.try_iter().map(|part| (part.index, part.times.len(), part.errors)).collect();
         assert_eq!(parts, [(0, 2, 0), (1, 1, 1)]);
+    }
+    #[test]
+    fn what_is_late_or_lost_in_an_open_loop_is_among_the_times() {
+        let (sender, _seconds) = channel();
+        let ms = Duration::from_millis;
+        let from = Instant::now() + ms(1000);
+        let mut recorder = Recorder::new(from, Some(from + ms(1000)), true, sender);
+        let times = |due: u64, sent: u64, end: u64| {
+            let phases = Phases { first_byte: Some(ms(end - sent)), connect: None };
+            Times { due: from + ms(due), sent: from + ms(sent), end: from + ms(end), phases }
+        };
+        recorder.response(200, 1, &times(0, 500, 510));
+        recorder.fault(Fault::ResponseTimeout, &times(100, 100, 900));
+        recorder.fault(Fault::Reset, &times(100, 100, 900));
+        recorder.unsent(from + ms(400), from + ms(1000));
+        // It was due before measuring began.
+        recorder.unsent(from - ms(1), from + ms(1000));
+        let Histograms { response, service, lag, .. } = &recorder.histograms;
+        assert_eq!((response.len(), recorder.censored, recorder.unsent), (3, 2, 1));
+        let about = |us: u64, expected: u64| us.abs_diff(expected) <= expected / 500;
+        assert!(about(service.max(), 10_000) && about(lag.max(), 500_000) && about(response.max(), 800_000));
+        assert!(about(response.min(), 510_000));
     }
 }

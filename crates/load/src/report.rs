@@ -3,9 +3,7 @@
 use std::fmt::{self, Write};
 
 use crate::outcome::{Distribution, Outcome};
-
-/// Above this share of a core the load generator may be what limits the figures.
-const CLIENT_BUSY: f64 = 0.8;
+use crate::plan::{Arrivals, Spacing};
 
 /// The whole outcome in some lines of text.
 pub fn text(outcome: &Outcome) -> String {
@@ -21,10 +19,42 @@ fn write_summary(out: &mut String, outcome: &Outcome) -> fmt::Result {
     writeln!(out, "{} {}", plan.method, plan.url)?;
     writeln!(
         out,
-        "  closed loop, {} connections, {kind}, {} threads, {:.2} s",
-        plan.connections, outcome.threads, outcome.duration_s
+        "  {}, {} connections, {kind}, {} threads, {:.2} s",
+        arrivals(&plan.arrivals),
+        plan.connections,
+        outcome.threads,
+        outcome.duration_s
     )?;
     writeln!(out)?;
+    write_counts(out, outcome)?;
+    writeln!(out)?;
+    write_times(out, &outcome.response_time_us)?;
+    if outcome.censored > 0 {
+        writeln!(
+            out,
+            "    {} of these never ended, and count with how long they had taken",
+            outcome.censored
+        )?;
+    }
+    write_parts(out, outcome)?;
+    writeln!(out)?;
+    let client = &outcome.client;
+    writeln!(
+        out,
+        "  client         {:>9.2} us of CPU per request, busiest thread {:.0} % of a core",
+        client.cpu_us_per_request,
+        client.busiest_thread_share * 100.0
+    )?;
+    writeln!(out)?;
+    writeln!(out, "{}", outcome.verdict.word())?;
+    for reason in outcome.verdict.reasons() {
+        writeln!(out, "  {reason}")?;
+    }
+    Ok(())
+}
+
+/// How many requests, bytes, answers and errors.
+fn write_counts(out: &mut String, outcome: &Outcome) -> fmt::Result {
     writeln!(
         out,
         "  requests       {:>12}   {:.1} per second",
@@ -50,21 +80,45 @@ fn write_summary(out: &mut String, outcome: &Outcome) -> fmt::Result {
             outcome.drained
         )?;
     }
-    writeln!(out)?;
-    write_times(out, &outcome.response_time_us)?;
-    writeln!(out)?;
-    let client = &outcome.client;
-    writeln!(
-        out,
-        "  client         {:>9.2} us of CPU per request, busiest thread {:.0} % of a core",
-        client.cpu_us_per_request,
-        client.busiest_thread_share * 100.0
-    )?;
-    if client.busiest_thread_share > CLIENT_BUSY {
-        writeln!(
-            out,
-            "  note: the client is near its limit; these figures may be its own and not the server's"
-        )?;
+    if let Some(offered) = &outcome.offered {
+        writeln!(out, "  due            {:>12}   {:.1} per second", offered.due, offered.due_per_second)?;
+        writeln!(out, "  never sent     {:>12}", offered.unsent)?;
+    }
+    Ok(())
+}
+
+/// When requests were sent, in a few words.
+fn arrivals(arrivals: &Arrivals) -> String {
+    match arrivals {
+        Arrivals::Closed { think_s: 0.0 } => "closed loop".into(),
+        Arrivals::Closed { think_s } => format!("closed loop, {} between requests", duration(think_s * 1e6)),
+        Arrivals::Open { rate, spacing, session, .. } => {
+            let spacing = match spacing {
+                Spacing::Constant => "evenly",
+                Spacing::Poisson => "at random",
+            };
+            let what = if session.is_some() { "sessions" } else { "requests" };
+            format!("open loop, {:.0} {what} per second in the long run, {spacing}", rate.in_the_long_run())
+        }
+    }
+}
+
+/// The parts of the response time, a line for each.
+fn write_parts(out: &mut String, outcome: &Outcome) -> fmt::Result {
+    let offered = outcome.offered.as_ref();
+    let parts = [
+        ("send lag", offered.map(|offered| &offered.send_lag_us)),
+        ("service time", offered.map(|offered| &offered.service_time_us)),
+        ("connect", Some(&outcome.connect_us)),
+        ("first byte", Some(&outcome.first_byte_us)),
+        ("transfer", Some(&outcome.transfer_us)),
+    ];
+    writeln!(out, "  of which")?;
+    for (name, times) in parts {
+        let Some(times) = times.filter(|times| times.count > 0) else { continue };
+        let at = |us: Option<u64>| us.map_or("n/a".into(), |us| duration(us as f64));
+        let (p50, p99, max) = (at(times.p50), at(times.p99), duration(times.max as f64));
+        writeln!(out, "    {name:<14} p50 {p50:>10}   p99 {p99:>10}   max {max:>10}")?;
     }
     Ok(())
 }

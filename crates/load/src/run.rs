@@ -1,7 +1,6 @@
 //! Running a load: threads with an executor each, a clock, and somebody to watch.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,9 +16,12 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::client::{Job, client};
 use crate::error::Error;
-use crate::outcome::{Client, Errors, Outcome, SCHEMA};
+use crate::host::Sample;
+use crate::outcome::{Host, Outcome};
+use crate::pace::Pace;
 use crate::plan::{Plan, Stop};
-use crate::record::{Recorder, SecondPart, distribution, whole};
+use crate::record::{Recorder, SecondPart};
+use crate::sum::outcome;
 use crate::target::Target;
 use crate::timeline::Timeline;
 
@@ -31,6 +33,9 @@ const BESIDE: usize = 4;
 
 /// Time past the time-out of the last request after which a thread gives up waiting for it.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the last requests have ended.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Where a load is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +104,7 @@ pub fn run_until(
     let threads = plan.threads();
     let start = Instant::now();
     let from = start + Duration::from_secs_f64(plan.warmup_s);
-    let schedule = Schedule { start, from, until: plan.stop.duration().map(|duration| from + duration) };
+    let schedule = Window { start, from, until: plan.stop.duration().map(|duration| from + duration) };
     let (seconds, seconds_received) = mpsc::channel();
     let (report, reports) = mpsc::channel();
     let mut live = Vec::new();
@@ -120,6 +125,7 @@ pub fn run_until(
             to_head: plan.method == "HEAD",
             close: plan.close,
             timeout: Duration::from_secs_f64(plan.timeout_s),
+            pace: Pace::new(plan, start, schedule.until, index, threads),
             live: counts,
         };
         let (seconds, report) = (seconds.clone(), report.clone());
@@ -130,16 +136,16 @@ pub fn run_until(
     // From here on only the threads hold senders, so the channels end with them.
     drop((seconds, report));
     let watch = Watch { schedule, live, cancel: cancel.clone(), timeline: Timeline::default() };
-    let (parts, cpu, timeline) = watch.follow(&reports, &seconds_received, threads, observer)?;
-    Ok(outcome(plan, &schedule, cancel, parts, cpu, timeline))
+    let seen = watch.follow(&reports, &seconds_received, threads, observer)?;
+    Ok(outcome(plan, &schedule, cancel, seen))
 }
 
 /// When a load starts, begins to be recorded, and ends.
 #[derive(Clone, Copy)]
-struct Schedule {
+pub(crate) struct Window {
     start: Instant,
-    from: Instant,
-    until: Option<Instant>,
+    pub(crate) from: Instant,
+    pub(crate) until: Option<Instant>,
 }
 
 /// The `index`-th of `parts` shares of `whole`, as even as can be.
@@ -150,7 +156,7 @@ fn share(whole: u64, index: u32, parts: u32) -> u64 {
 
 /// All that one thread needs.
 struct Worker {
-    schedule: Schedule,
+    schedule: Window,
     connections: usize,
     requests: u64,
     cpu: Option<usize>,
@@ -160,14 +166,15 @@ struct Worker {
     to_head: bool,
     close: bool,
     timeout: Duration,
+    pace: Pace,
     live: Arc<Live>,
 }
 
 /// What one thread measured.
-struct Part {
-    recorder: Recorder,
+pub(crate) struct Part {
+    pub(crate) recorder: Recorder,
     /// Share of one core it used while measuring.
-    cpu_share: f64,
+    pub(crate) cpu_share: f64,
 }
 
 impl Worker {
@@ -175,18 +182,21 @@ impl Worker {
         if let Some(cpu) = self.cpu {
             pin(cpu)?;
         }
-        let io = Io::new(D::open(Limits { sockets: self.connections + BESIDE })?);
+        // A connection can sleep until a request is due.
+        let io = Io::new(D::open(Limits { sockets: self.connections * 2 + BESIDE })?);
         let executor = Executor::new(self.connections, io.driver().unpark());
-        let Schedule { from, until, .. } = self.schedule;
+        let Window { from, until, .. } = self.schedule;
         let job = Rc::new(Job {
             address: self.address,
             request: self.request,
             to_head: self.to_head,
             close: self.close,
             timeout: self.timeout,
+            recorder: RefCell::new(Recorder::new(from, until, self.pace.is_open(), seconds)),
+            pace: self.pace,
+            under_way: Cell::new(0),
             left: Cell::new(self.requests),
             over: Cell::new(false),
-            recorder: RefCell::new(Recorder::new(from, until, seconds)),
             live: self.live,
         });
         let cpu_share = executor.run(&io, &Meter::default(), || {}, async {
@@ -201,14 +211,24 @@ impl Worker {
             self.cancel.or(either(executor.at_most(0), io.sleep(until))).await;
             let share = (clock(ClockId::ThreadCPUTime) - cpu).as_secs_f64() / begun.elapsed().as_secs_f64();
             job.over.set(true);
-            either(executor.at_most(0), io.sleep(Deadline::at(Instant::now() + self.timeout + GRACE))).await;
+            drain(&io, &job).await;
             share
         })?;
         drop(executor);
         let job = Rc::into_inner(job).ok_or_else(|| Error::Nothing("a connection did not end".into()))?;
         let mut recorder = job.recorder.into_inner();
+        let end = Instant::now();
+        job.pace.left_over(end).for_each(|due| recorder.unsent(due, end));
         recorder.finish();
         Ok(Part { recorder, cpu_share })
+    }
+}
+
+/// Waits for the requests that are under way, and no longer than they may take.
+async fn drain<D: Driver>(io: &Io<D>, job: &Job) {
+    let latest = Instant::now() + job.timeout + GRACE;
+    while job.under_way.get() > 0 && Instant::now() < latest {
+        io.sleep(Deadline::at(Instant::now() + LOOK)).await;
     }
 }
 
@@ -231,34 +251,44 @@ fn clock(id: ClockId) -> Duration {
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
 }
 
+/// All that was seen of a load.
+pub(crate) struct Seen {
+    pub(crate) parts: Vec<Part>,
+    /// Processor time of the whole process while measuring.
+    pub(crate) cpu: Duration,
+    pub(crate) host: Host,
+    pub(crate) timeline: Timeline,
+}
+
 /// Follows a load while it runs.
 struct Watch {
-    schedule: Schedule,
+    schedule: Window,
     live: Vec<Arc<Live>>,
     cancel: Switch,
     timeline: Timeline,
 }
 
 impl Watch {
-    /// Waits for the parts of all threads; the processor time is that of the measuring phase.
+    /// Waits for the parts of all threads; what the process and the host did is that of the measuring phase.
     fn follow(
         mut self,
         reports: &Receiver<Result<Part, Error>>,
         seconds: &Receiver<SecondPart>,
         threads: u32,
         observer: &mut dyn FnMut(&Progress),
-    ) -> Result<(Vec<Part>, Duration, Timeline), Error> {
+    ) -> Result<Seen, Error> {
         let mut parts = Vec::new();
         let mut last = (self.schedule.start, 0, None);
-        let (mut cpu_from, mut cpu_until) = (Duration::ZERO, None);
+        let used = || (clock(ClockId::ProcessCPUTime), Sample::now());
+        let (mut begin, mut end) = (used(), None);
         while parts.len() < threads as usize {
             let now = Instant::now();
             let phase = self.phase(now);
             if last.2 != Some(phase) {
                 match phase {
                     Phase::Warmup => {}
-                    Phase::Measuring => cpu_from = clock(ClockId::ProcessCPUTime),
-                    Phase::Draining => cpu_until = Some(clock(ClockId::ProcessCPUTime)),
+                    Phase::Measuring => begin = used(),
+                    Phase::Draining => end = Some(used()),
                 }
             }
             let progress = self.progress(phase, now, (last.0, last.1));
@@ -273,13 +303,13 @@ impl Watch {
             }
             seconds.try_iter().for_each(|part| self.timeline.add(part));
         }
-        let cpu = cpu_until.unwrap_or_else(|| clock(ClockId::ProcessCPUTime)) - cpu_from;
+        let end = end.unwrap_or_else(used);
         if last.2 != Some(Phase::Draining) {
             let now = Instant::now();
             observer(&self.progress(Phase::Draining, now, (last.0, last.1)));
         }
         seconds.try_iter().for_each(|part| self.timeline.add(part));
-        Ok((parts, cpu, self.timeline))
+        Ok(Seen { parts, cpu: end.0 - begin.0, host: end.1.since(&begin.1), timeline: self.timeline })
     }
 
     fn phase(&self, now: Instant) -> Phase {
@@ -313,56 +343,5 @@ impl Watch {
             errors: sum(|live| &live.errors),
             recent_per_second: if past > 0.0 { (requests - before) as f64 / past } else { 0.0 },
         }
-    }
-}
-
-/// Puts the parts of all threads together. Histograms of equal precision add up bucket by bucket, exactly.
-fn outcome(
-    plan: &Plan,
-    schedule: &Schedule,
-    cancel: &Switch,
-    parts: Vec<Part>,
-    cpu: Duration,
-    timeline: Timeline,
-) -> Outcome {
-    let mut times = whole();
-    let mut statuses = BTreeMap::new();
-    let mut errors = Errors::default();
-    let (mut requests, mut drained, mut bytes) = (0, 0, 0);
-    let mut last = schedule.from;
-    for Part { recorder, .. } in &parts {
-        times.add(&recorder.times).expect("all histograms have the same bounds");
-        errors.add(&recorder.errors);
-        requests += recorder.requests;
-        drained += recorder.drained;
-        bytes += recorder.bytes;
-        last = last.max(recorder.last);
-        for (code, count) in (0u16..).zip(recorder.statuses.iter()).filter(|(_, count)| **count > 0) {
-            *statuses.entry(code).or_default() += count;
-        }
-    }
-    // A load that was cut off, or that ends with its last request, has lasted until then.
-    let end = if cancel.is_set() { last } else { schedule.until.unwrap_or(last) };
-    let duration_s = (end - schedule.from).as_secs_f64();
-    let per_second = |count: u64| if duration_s > 0.0 { count as f64 / duration_s } else { 0.0 };
-    Outcome {
-        schema: SCHEMA.into(),
-        plan: plan.clone(),
-        threads: parts.len() as u32,
-        duration_s,
-        requests,
-        requests_per_second: per_second(requests),
-        drained,
-        bytes_received: bytes,
-        bytes_per_second: per_second(bytes),
-        response_time_us: distribution(&times),
-        statuses,
-        errors,
-        client: Client {
-            cpu_s: cpu.as_secs_f64(),
-            cpu_us_per_request: if requests > 0 { cpu.as_secs_f64() * 1e6 / requests as f64 } else { 0.0 },
-            busiest_thread_share: parts.iter().map(|part| part.cpu_share).fold(0.0, f64::max),
-        },
-        timeline: timeline.finish(),
     }
 }

@@ -283,20 +283,9 @@ fn every_dependency_has_its_reason() {
 fn the_json_of_a_bench_is_documented() {
     let document = fs::read_to_string(root().join("docs/bench-json.md")).unwrap();
     let outcome = load::Outcome {
-        schema: load::SCHEMA.into(),
-        plan: load::Plan::new("http://x/"),
-        threads: 0,
-        duration_s: 0.0,
-        requests: 0,
-        requests_per_second: 0.0,
-        drained: 0,
-        bytes_received: 0,
-        bytes_per_second: 0.0,
-        response_time_us: load::Distribution::default(),
-        statuses: BTreeMap::new(),
-        errors: load::Errors::default(),
-        client: load::Client::default(),
+        offered: Some(load::Offered::default()),
         timeline: vec![load::Second::default()],
+        ..load::Outcome::empty(&load::Plan::new("http://x/"))
     };
     let mut names = BTreeSet::new();
     keys(&serde_json::to_value(outcome).unwrap(), &mut names);

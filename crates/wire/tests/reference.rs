@@ -35,7 +35,7 @@ fn reference(head: &[u8]) -> Option<Meaning> {
     };
     match (values("host").as_slice(), version) {
         ([], Version::Http10) => {}
-        ([host], _) if host.bytes().all(|byte| is_of_host(byte)) => {}
+        ([host], _) if host.bytes().all(is_of_host) => {}
         _ => return None,
     }
     let framing = match (values("content-length").as_slice(), values("transfer-encoding").as_slice(), version)

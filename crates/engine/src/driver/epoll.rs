@@ -15,6 +15,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, Shutdown, SocketFlags};
 
+use super::alarm::Alarm;
 use super::{
     Driver, FILE_TURN, Lane, Limits, Side, Started, Ticket, accepted, failed, reset_on_close, retry,
     send_flags, socket_of, table, timespec,
@@ -33,6 +34,9 @@ const POOLED: usize = EVENTS;
 /// The event data of the eventfd that wakes the driver; no socket has this index.
 const WAKE: u64 = u64::MAX;
 
+/// The event data of the timer for short sleeps.
+const ALARM: u64 = u64::MAX - 1;
+
 /// A thread's epoll instance and the sockets registered with it.
 pub struct Epoll {
     poll: OwnedFd,
@@ -41,6 +45,7 @@ pub struct Epoll {
     entries: Vec<Entry>,
     free: Vec<u32>,
     timers: Timers,
+    alarm: Alarm,
     pool: Pool,
     now: Instant,
     /// `now` as the timers count it.
@@ -109,6 +114,7 @@ impl Driver for Epoll {
             entries,
             free: (0..limits.sockets as u32).rev().collect(),
             timers: Timers::new(now),
+            alarm: Alarm::default(),
             pool: Pool::new(POOLED),
             now,
             now_nanos: 0,
@@ -204,7 +210,8 @@ impl Driver for Epoll {
     fn park(&mut self, until: Deadline) -> io::Result<()> {
         let asleep = !until.has_passed(self.now) && self.unpark.may_sleep();
         let timeout = if asleep { self.timers.sleep(Instant::now(), until) } else { Some(Duration::ZERO) };
-        let timeout = timeout.map(timespec);
+        let alarmed = timeout.is_some_and(|timeout| self.alarm.set(&self.poll, ALARM, timeout));
+        let timeout = timeout.filter(|_| !alarmed).map(timespec);
         self.events.clear();
         let waited =
             epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref());
@@ -343,6 +350,9 @@ impl Epoll {
             let (flags, data) = (event.flags, event.data.u64());
             if data == WAKE {
                 let _ = self.unpark.eventfd().map(|fd| rustix::io::read(fd, &mut [0u8; 8]));
+                continue;
+            }
+            if data == ALARM {
                 continue;
             }
             let entry = &mut self.entries[data as u32 as usize];

@@ -3,6 +3,7 @@
 //! The trait is shaped by completion: an operation is started, owns its buffer, and is answered exactly
 //! once, at once or later. Readiness (epoll) is easily dressed up as completion; the reverse is not so.
 
+mod alarm;
 pub mod blocking;
 pub mod epoll;
 pub mod memory;

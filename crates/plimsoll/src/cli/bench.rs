@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use load::{Outcome, Phase, Plan, Progress, Stop, Switch};
+use load::{Arrivals, Outcome, Phase, Plan, Progress, Rate, Session, Spacing, Stop, Switch};
 use plimsoll::signals::Watch;
 
 use super::Failure;
@@ -15,9 +15,26 @@ use super::Failure;
 pub(super) struct Args {
     /// What to load: http://HOST[:PORT][/PATH]
     url: String,
-    /// Connections, each with one request under way (closed loop)
+    /// Connections, each with at most one request under way
     #[arg(short, long, value_name = "N", default_value_t = 64)]
     connections: u32,
+    /// Open loop: requests (or sessions) due per second, whether the server keeps up or not, and response times from then
+    /// on: 20000, ramp:1000..20000@10s, steps:1000,2000,4000@10s, on-off:20000@1s,4s, two-state:1000,20000@1s,200ms
+    /// [default: closed loop]
+    #[arg(long, value_name = "RATE")]
+    rate: Option<Rate>,
+    /// How the requests of an open loop follow each other
+    #[arg(long, value_enum, value_name = "SPACING", default_value = "poisson", requires = "rate")]
+    spacing: SpacingFlag,
+    /// The same seed makes the same load
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "rate")]
+    seed: u64,
+    /// Partly open loop: what is due is a session, which goes on with this probability after each answer
+    #[arg(long, value_name = "PROBABILITY", requires = "rate")]
+    session: Option<f64>,
+    /// Time between an answer and the next request of the same connection (closed loop, or sessions)
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    think: Duration,
     /// How long to measure [default: 10s]
     #[arg(short, long, value_name = "TIME", conflicts_with = "requests", value_parser = humantime::parse_duration)]
     duration: Option<Duration>,
@@ -50,12 +67,31 @@ pub(super) struct Args {
     json: Option<String>,
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum SpacingFlag {
+    /// Evenly
+    Constant,
+    /// At random, as from many clients that do not know of each other
+    Poisson,
+}
+
 fn parse_field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("must be of the form Name: value")?;
     Ok((name.trim().into(), value.trim().into()))
 }
 
 impl Args {
+    fn arrivals(&self) -> Arrivals {
+        let think_s = self.think.as_secs_f64();
+        let Some(rate) = self.rate.clone() else { return Arrivals::Closed { think_s } };
+        let spacing = match self.spacing {
+            SpacingFlag::Constant => Spacing::Constant,
+            SpacingFlag::Poisson => Spacing::Poisson,
+        };
+        let session = self.session.map(|go_on| Session { go_on, think_s });
+        Arrivals::Open { rate, spacing, seed: self.seed, session }
+    }
+
     fn plan(&self) -> Plan {
         let stop = match (self.requests, self.duration) {
             (Some(requests), _) => Stop::Requests(requests),
@@ -63,6 +99,7 @@ impl Args {
         };
         Plan {
             connections: self.connections,
+            arrivals: self.arrivals(),
             threads: self.threads,
             stop,
             warmup_s: self.warmup.as_secs_f64(),
@@ -78,6 +115,9 @@ impl Args {
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let plan = args.plan();
+    if args.rate.is_some() && args.session.is_none() && !args.think.is_zero() {
+        eprintln!("plimsoll: warning: --think has no effect on an open loop without --session");
+    }
     plan.validate().map_err(Failure::usage)?;
     let cancel = Switch::default();
     Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |_| ());

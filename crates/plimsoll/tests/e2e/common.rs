@@ -109,6 +109,12 @@ impl Server {
         Client::connect(self.address)
     }
 
+    /// Bytes of memory that are really there.
+    pub(crate) fn resident(&self) -> u64 {
+        let statm = fs::read_to_string(format!("/proc/{}/statm", self.pid())).unwrap();
+        statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * rustix::param::page_size() as u64
+    }
+
     /// Processor time it has used so far.
     pub(crate) fn cpu(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();

@@ -49,7 +49,18 @@ fn ten_thousand_idle_connections_do_not_disturb_another() {
             site.path(),
             &[flags, &["--connections", "11000", "--header-timeout", "10min"]].concat(),
         );
-        let idle: Vec<Client> = (0..crowd).map(|_| server.connect()).collect();
+        assert_eq!(server.connect().get("/1k.html").status, 200);
+        let resident = server.resident();
+        let idle: Vec<Client> = (0..crowd)
+            .map(|_| {
+                let mut client = server.connect();
+                assert_eq!(client.get("/1k.html").status, 200);
+                client
+            })
+            .collect();
+        // Beyond the table of connections, which is reserved at the start.
+        let each = server.resident().saturating_sub(resident) / crowd;
+        assert!(each <= 1024, "{each} bytes for each idle connection with {flags:?}");
         let mut client = server.connect();
         let mut times: Vec<Duration> = (0..200)
             .map(|_| {
@@ -66,6 +77,43 @@ fn ten_thousand_idle_connections_do_not_disturb_another() {
         std::thread::sleep(Duration::from_millis(500));
         assert!(server.cpu() - before < Duration::from_millis(100), "idle connections cost processor time");
         drop(idle);
+        server.stop();
+    }
+}
+
+#[test]
+fn thousands_of_slow_heads_do_not_hold_up_others() {
+    let site = site();
+    engine::host::raise_descriptor_limit();
+    let limit = engine::host::descriptor_limit().unwrap_or(u64::MAX);
+    let crowd = 10_000.min(limit.saturating_sub(500));
+    for flags in [&["--model", "reactor"][..], &["--model", "multi-reactor"], &["--model", "proactor"]] {
+        let server = Server::start(
+            site.path(),
+            &[flags, &["--connections", "11000", "--header-timeout", "10min"]].concat(),
+        );
+        assert_eq!(server.connect().get("/1k.html").status, 200);
+        let resident = server.resident();
+        let stalled: Vec<Client> = (0..crowd)
+            .map(|_| {
+                let mut client = server.connect();
+                client.send("GET /1k.html HTTP/1.1\r\nHost: a\r\nX-Slow: ");
+                client
+            })
+            .collect();
+        let mut client = server.connect();
+        let mut times: Vec<Duration> = (0..500)
+            .map(|_| {
+                let start = Instant::now();
+                assert_eq!(client.get("/1k.html").status, 200);
+                start.elapsed()
+            })
+            .collect();
+        times.sort();
+        assert!(times[495] < Duration::from_millis(100), "p99 {:?} with {flags:?}", times[495]);
+        let each = server.resident().saturating_sub(resident) / crowd;
+        assert!(each <= 8 * 1024, "{each} bytes for each stalled connection with {flags:?}");
+        drop(stalled);
         server.stop();
     }
 }

@@ -1,0 +1,75 @@
+//! What happened on this host while a load ran that is no affair of the server: read from /proc.
+
+use std::fs;
+
+use crate::outcome::Host;
+
+/// Counters of the host at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sample {
+    listen_drops: u64,
+    time_wait_overflows: u64,
+    retransmitted_segments: u64,
+    stolen: u64,
+    /// All processor time, idle included.
+    ticks: u64,
+}
+
+impl Sample {
+    pub(crate) fn now() -> Self {
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        let (netstat, snmp, stat) = (read("/proc/net/netstat"), read("/proc/net/snmp"), read("/proc/stat"));
+        // "cpu user nice system idle iowait irq softirq steal .." (proc(5)); guests are in user already.
+        let cpu: Vec<u64> = stat
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .take(8)
+            .map(|number| number.parse().unwrap_or(0))
+            .collect();
+        Sample {
+            listen_drops: counter(&netstat, "TcpExt:", "ListenDrops"),
+            time_wait_overflows: counter(&netstat, "TcpExt:", "TCPTimeWaitOverflow"),
+            retransmitted_segments: counter(&snmp, "Tcp:", "RetransSegs"),
+            stolen: cpu.get(7).copied().unwrap_or(0),
+            ticks: cpu.iter().sum(),
+        }
+    }
+
+    /// What was counted since an earlier moment.
+    pub(crate) fn since(&self, earlier: &Sample) -> Host {
+        let ticks = self.ticks.saturating_sub(earlier.ticks);
+        let stolen = self.stolen.saturating_sub(earlier.stolen);
+        Host {
+            listen_drops: self.listen_drops.saturating_sub(earlier.listen_drops),
+            time_wait_overflows: self.time_wait_overflows.saturating_sub(earlier.time_wait_overflows),
+            retransmitted_segments: self
+                .retransmitted_segments
+                .saturating_sub(earlier.retransmitted_segments),
+            stolen_share: if ticks > 0 { stolen as f64 / ticks as f64 } else { 0.0 },
+        }
+    }
+}
+
+/// A counter of a file that has a line of names, and below it a line of numbers, under the same label.
+fn counter(text: &str, label: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(label));
+    let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else { return 0 };
+    let mut pairs = names.split_whitespace().zip(numbers.split_whitespace());
+    pairs.find(|(other, _)| *other == name).and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_their_names() {
+        let text = "TcpExt: A ListenDrops B\nTcpExt: 1 22 333\nIpExt: ListenDrops\nIpExt: 4\n";
+        assert_eq!([counter(text, "TcpExt:", "ListenDrops"), counter(text, "TcpExt:", "C")], [22, 0]);
+        let now = Sample::now();
+        assert!(now.ticks > 0, "{now:?}");
+    }
+}

@@ -1,0 +1,130 @@
+//! When a connection sends its next request: after the last answer in a closed loop, by the schedule in an open one.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use engine::{Deadline, Driver, Io};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::plan::{Arrivals, Plan, Session};
+use crate::schedule::Schedule;
+
+/// A request's times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begin {
+    /// When it was due; what it then waits for counts as its response time.
+    pub(crate) due: Instant,
+    /// When it was sent.
+    pub(crate) sent: Instant,
+}
+
+/// What decides when the connections of one thread send.
+pub(crate) enum Pace {
+    Closed { think: Duration },
+    Open(Box<Open>),
+}
+
+/// The open loop of one thread.
+pub(crate) struct Open {
+    schedule: RefCell<Schedule>,
+    start: Instant,
+    /// Nothing is due from then on.
+    until: Option<Instant>,
+    session: Option<Session>,
+    dice: RefCell<ChaCha8Rng>,
+}
+
+impl Pace {
+    /// The pace of the `index`-th of `threads` threads, for a load that begins at `start`.
+    pub(crate) fn new(plan: &Plan, start: Instant, until: Option<Instant>, index: u32, threads: u32) -> Self {
+        match &plan.arrivals {
+            Arrivals::Closed { think_s } => Pace::Closed { think: Duration::from_secs_f64(*think_s) },
+            Arrivals::Open { rate, spacing, seed, session } => {
+                let mut dice = ChaCha8Rng::seed_from_u64(*seed);
+                // Away from the streams of the schedules.
+                dice.set_stream(u64::from(u32::MAX) + 1 + u64::from(index));
+                Pace::Open(Box::new(Open {
+                    schedule: RefCell::new(Schedule::new(rate, *spacing, *seed, index, threads)),
+                    start,
+                    until,
+                    session: *session,
+                    dice: RefCell::new(dice),
+                }))
+            }
+        }
+    }
+
+    /// Whether response times count from when requests were due.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Pace::Open(_))
+    }
+
+    /// Waits for the next request of a connection, whose last exchange ended at `last`, and which is in a session if
+    /// `staying`; `None` if there is none any more. `may_send` is asked when it is due.
+    pub(crate) async fn next<D: Driver>(
+        &self,
+        io: &Io<D>,
+        last: Option<Instant>,
+        staying: bool,
+        may_send: impl Fn() -> bool,
+    ) -> Option<Begin> {
+        match self {
+            Pace::Closed { think } => {
+                let mut now = last.unwrap_or_else(Instant::now);
+                if !think.is_zero() && last.is_some() {
+                    io.sleep(Deadline::at(now + *think)).await;
+                    now = Instant::now();
+                }
+                may_send().then_some(Begin { due: now, sent: now })
+            }
+            Pace::Open(open) => {
+                let think =
+                    open.session.map_or(Duration::ZERO, |session| Duration::from_secs_f64(session.think_s));
+                let due = match last.filter(|_| staying) {
+                    Some(last) => {
+                        Some(last + think).filter(|due| open.until.is_none_or(|until| *due < until))
+                    }
+                    // One that is due after the end was stopped before it began.
+                    None if may_send() => open.take(),
+                    None => None,
+                }?;
+                if due > Instant::now() {
+                    io.sleep(Deadline::at(due)).await;
+                }
+                may_send().then(|| Begin { due, sent: Instant::now() })
+            }
+        }
+    }
+
+    /// Whether a connection whose exchange has ended well goes on with its session.
+    pub(crate) fn goes_on(&self) -> bool {
+        match self {
+            Pace::Closed { .. } => true,
+            Pace::Open(open) => match open.session {
+                Some(session) => open.dice.borrow_mut().random::<f64>() < session.go_on,
+                None => false,
+            },
+        }
+    }
+
+    /// Whether a connection ends with the session that it belongs to.
+    pub(crate) fn closes_after(&self, goes_on: bool) -> bool {
+        matches!(self, Pace::Open(open) if open.session.is_some()) && !goes_on
+    }
+
+    /// What was due before `end` and found no connection: when each was.
+    pub(crate) fn left_over(&self, end: Instant) -> impl Iterator<Item = Instant> {
+        std::iter::from_fn(move || match self {
+            Pace::Closed { .. } => None,
+            Pace::Open(open) => open.take().filter(|due| *due < end),
+        })
+    }
+}
+
+impl Open {
+    fn take(&self) -> Option<Instant> {
+        let due = self.start + self.schedule.borrow_mut().next()?;
+        self.until.is_none_or(|until| due < until).then_some(due)
+    }
+}

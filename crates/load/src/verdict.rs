@@ -1,0 +1,297 @@
+//! Validity gates: what must hold for a figure to mean what it seems to (docs/validity.md).
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Outcome;
+use crate::plan::Arrivals;
+
+/// Share of requests without a proper answer above which a load is suspect.
+const ERROR_SHARE: f64 = 0.001;
+
+/// Share of a core used by a load thread above which the load may be what limits the rate.
+const CLIENT_SHARE: f64 = 0.8;
+
+/// How far a closed loop may be from Little's law, relative.
+const LITTLE: f64 = 0.05;
+
+/// Share of what was due that may not have been sent.
+const UNSENT_SHARE: f64 = 0.01;
+
+/// How late requests may be sent, in microseconds, and as a share of the response time, both at the 99th percentile.
+const LAG_US: f64 = 1000.0;
+const LAG_SHARE: f64 = 0.05;
+
+/// Share of the host's processor time that its own host may take away.
+const STOLEN_SHARE: f64 = 0.01;
+
+/// Segments that may be sent again, as a share of the requests.
+const RETRANSMITTED_SHARE: f64 = 0.01;
+
+/// Whether figures can be trusted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Verdict {
+    /// Every gate passed.
+    #[default]
+    Valid,
+    /// A gate failed; the figures need care. The reasons, a sentence each.
+    Suspect(Vec<String>),
+    /// The figures do not mean what they seem to. The reasons, a sentence each.
+    Invalid(Vec<String>),
+}
+
+impl Verdict {
+    /// Adds a reason for suspicion.
+    pub fn suspect(&mut self, reason: String) {
+        match self {
+            Verdict::Valid => *self = Verdict::Suspect(vec![reason]),
+            Verdict::Suspect(reasons) | Verdict::Invalid(reasons) => reasons.push(reason),
+        }
+    }
+
+    /// Adds a reason why the figures do not mean what they seem to.
+    pub fn invalid(&mut self, reason: String) {
+        let mut reasons = std::mem::take(self).into_reasons();
+        reasons.push(reason);
+        *self = Verdict::Invalid(reasons);
+    }
+
+    /// The word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Verdict::Valid => "VALID",
+            Verdict::Suspect(_) => "SUSPECT",
+            Verdict::Invalid(_) => "INVALID",
+        }
+    }
+
+    /// The reasons.
+    pub fn reasons(&self) -> &[String] {
+        match self {
+            Verdict::Valid => &[],
+            Verdict::Suspect(reasons) | Verdict::Invalid(reasons) => reasons,
+        }
+    }
+
+    fn into_reasons(self) -> Vec<String> {
+        match self {
+            Verdict::Valid => Vec::new(),
+            Verdict::Suspect(reasons) | Verdict::Invalid(reasons) => reasons,
+        }
+    }
+}
+
+/// A check of one load.
+pub struct Gate {
+    /// Why the load fails it, or `None`.
+    pub check: fn(&Outcome) -> Option<String>,
+    /// The same about many loads.
+    pub summary: &'static str,
+}
+
+/// Every gate that raises suspicion.
+pub const GATES: [Gate; 8] = [
+    Gate { check: too_many_errors, summary: "more than 0.1 % of the requests failed" },
+    Gate {
+        check: client_was_busy,
+        summary: "a load thread used more than 80 % of its core: the rate may be the load's own limit \
+                  (processor time per request of the server is not touched by this)",
+    },
+    Gate {
+        check: off_little,
+        summary: "rate x mean response time is more than 5 % off the number of connections",
+    },
+    Gate { check: not_sent, summary: "more than 1 % of what was due was never sent" },
+    Gate { check: sent_late, summary: "requests were sent late" },
+    Gate { check: no_ports, summary: "connections could not be made for want of ports or descriptors" },
+    Gate { check: dropped, summary: "the kernel dropped or repeated segments" },
+    Gate { check: stolen, summary: "the host's own host took more than 1 % of the processor time away" },
+];
+
+/// Judges a load by what it measured.
+pub fn judge(outcome: &Outcome) -> Verdict {
+    let mut verdict = Verdict::Valid;
+    let (bad, all) = (bad_answers(outcome), all(outcome));
+    if outcome.requests == 0 {
+        verdict.invalid("no request was answered".into());
+    } else if bad * 2 > all {
+        verdict.invalid(format!("{bad} of {all} answers have an error status"));
+    }
+    GATES.iter().filter_map(|gate| (gate.check)(outcome)).for_each(|reason| verdict.suspect(reason));
+    verdict
+}
+
+/// Requests that were sent, however they ended.
+fn all(outcome: &Outcome) -> u64 {
+    outcome.requests + outcome.drained + outcome.errors.total()
+}
+
+/// Answers with an error status.
+fn bad_answers(outcome: &Outcome) -> u64 {
+    outcome.statuses.iter().filter(|(code, _)| **code >= 400).map(|(_, count)| count).sum()
+}
+
+/// Requests without a proper answer.
+pub fn failed(outcome: &Outcome) -> u64 {
+    outcome.errors.total() + bad_answers(outcome)
+}
+
+fn too_many_errors(outcome: &Outcome) -> Option<String> {
+    let (failed, all) = (failed(outcome), all(outcome));
+    (failed as f64 > ERROR_SHARE * all as f64).then(|| format!("{failed} of {all} requests failed"))
+}
+
+fn client_was_busy(outcome: &Outcome) -> Option<String> {
+    let share = outcome.client.busiest_thread_share;
+    let reason = || {
+        format!("a load thread used {:.0} % of its core: the rate may be the load's own limit", share * 100.0)
+    };
+    (share > CLIENT_SHARE).then(reason)
+}
+
+/// Little's law for a closed loop: connections = rate x (mean response time + think time).
+fn off_little(outcome: &Outcome) -> Option<String> {
+    let Arrivals::Closed { think_s } = outcome.plan.arrivals else { return None };
+    let connections = f64::from(outcome.plan.connections);
+    // Too few turns per connection for an average to hold.
+    if (outcome.requests as f64) < connections * 20.0 {
+        return None;
+    }
+    let in_flight = outcome.requests_per_second * (outcome.response_time_us.mean / 1e6 + think_s);
+    let off = (in_flight / connections - 1.0).abs();
+    let reason =
+        || format!("rate x mean response time is {:.0} % off the number of connections", off * 100.0);
+    (off > LITTLE).then(reason)
+}
+
+fn not_sent(outcome: &Outcome) -> Option<String> {
+    let offered = outcome.offered.as_ref()?;
+    let (unsent, due) = (offered.unsent, offered.due);
+    (unsent as f64 > UNSENT_SHARE * due as f64).then(|| {
+        format!(
+            "{unsent} of {due} requests that were due found every connection busy to the end: the server is overloaded, \
+             or there are too few connections"
+        )
+    })
+}
+
+fn sent_late(outcome: &Outcome) -> Option<String> {
+    let lag = outcome.offered.as_ref()?.send_lag_us.p99? as f64;
+    let bound = LAG_US.max(LAG_SHARE * outcome.response_time_us.p99.unwrap_or_default() as f64);
+    (lag > bound).then(|| {
+        format!(
+            "requests were sent late, by {} at the 99th percentile: the load cannot keep up, or there are too few \
+             connections",
+            crate::report::duration(lag)
+        )
+    })
+}
+
+fn no_ports(outcome: &Outcome) -> Option<String> {
+    let failed = outcome.errors.connect_failed;
+    (failed > 0)
+        .then(|| format!("{failed} connections could not be made, mostly for want of ports or descriptors"))
+}
+
+fn dropped(outcome: &Outcome) -> Option<String> {
+    let host = outcome.host;
+    let retransmitted = host.retransmitted_segments as f64 > RETRANSMITTED_SHARE * all(outcome) as f64;
+    (host.listen_drops > 0 || host.time_wait_overflows > 0 || retransmitted).then(|| {
+        format!(
+            "the kernel dropped {} connections at a full backlog, gave up {} waiting ones early, and sent {} segments \
+             again",
+            host.listen_drops, host.time_wait_overflows, host.retransmitted_segments
+        )
+    })
+}
+
+fn stolen(outcome: &Outcome) -> Option<String> {
+    let share = outcome.host.stolen_share;
+    (share > STOLEN_SHARE)
+        .then(|| format!("this host's own host took {:.1} % of its processor time away", share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::{Distribution, Offered};
+
+    /// A load of 10 connections for a second that keeps every rule.
+    fn good() -> Outcome {
+        let mut outcome = Outcome::empty(&crate::Plan { connections: 10, ..crate::Plan::new("http://x/") });
+        outcome.duration_s = 1.0;
+        outcome.requests = 1000;
+        outcome.requests_per_second = 1000.0;
+        outcome.statuses.insert(200, 1000);
+        outcome.response_time_us = Distribution { count: 1000, mean: 10_000.0, ..Distribution::default() };
+        outcome
+    }
+
+    fn word_and_reasons(change: impl FnOnce(&mut Outcome)) -> (&'static str, usize) {
+        let mut outcome = good();
+        change(&mut outcome);
+        let verdict = judge(&outcome);
+        (verdict.word(), verdict.reasons().len())
+    }
+
+    fn open(outcome: &mut Outcome, unsent: u64, lag_us: u64, p99_us: u64) {
+        outcome.plan.arrivals = Arrivals::Open {
+            rate: crate::Rate::Steady { rate: 1000.0 },
+            spacing: crate::Spacing::Constant,
+            seed: 1,
+            session: None,
+        };
+        let lag = Distribution { p99: Some(lag_us), ..Distribution::default() };
+        outcome.offered = Some(Offered { due: 1000, unsent, send_lag_us: lag, ..Offered::default() });
+        outcome.response_time_us.p99 = Some(p99_us);
+    }
+
+    #[test]
+    fn a_good_load_is_valid_and_each_gate_catches_its_own_fault() {
+        assert_eq!(word_and_reasons(|_| {}), ("VALID", 0));
+        assert_eq!(word_and_reasons(|outcome| outcome.errors.reset = 2), ("SUSPECT", 1));
+        assert_eq!(word_and_reasons(|outcome| outcome.client.busiest_thread_share = 0.81), ("SUSPECT", 1));
+        assert_eq!(word_and_reasons(|outcome| outcome.response_time_us.mean *= 0.9), ("SUSPECT", 1));
+        assert_eq!(word_and_reasons(|outcome| outcome.host.listen_drops = 1), ("SUSPECT", 1));
+        assert_eq!(word_and_reasons(|outcome| outcome.host.retransmitted_segments = 11), ("SUSPECT", 1));
+        assert_eq!(word_and_reasons(|outcome| outcome.host.stolen_share = 0.02), ("SUSPECT", 1));
+        // It is an error too.
+        assert_eq!(word_and_reasons(|outcome| outcome.errors.connect_failed = 2), ("SUSPECT", 2));
+        assert_eq!(word_and_reasons(|outcome| open(outcome, 0, 900, 2_000)), ("VALID", 0));
+        assert_eq!(word_and_reasons(|outcome| open(outcome, 11, 900, 2_000)), ("SUSPECT", 1));
+        assert_eq!(word_and_reasons(|outcome| open(outcome, 0, 1_100, 2_000)), ("SUSPECT", 1));
+        assert_eq!(word_and_reasons(|outcome| open(outcome, 0, 1_100, 30_000)), ("VALID", 0));
+    }
+
+    #[test]
+    fn thinking_counts_for_littles_law() {
+        let think = |outcome: &mut Outcome, think_s| outcome.plan.arrivals = Arrivals::Closed { think_s };
+        let half = |outcome: &mut Outcome| outcome.response_time_us.mean = 5_000.0;
+        assert_eq!(
+            word_and_reasons(|outcome| {
+                half(outcome);
+                think(outcome, 0.005)
+            }),
+            ("VALID", 0)
+        );
+        assert_eq!(
+            word_and_reasons(|outcome| {
+                half(outcome);
+                think(outcome, 0.0)
+            }),
+            ("SUSPECT", 1)
+        );
+    }
+
+    #[test]
+    fn error_pages_and_silence_are_invalid() {
+        assert_eq!(
+            word_and_reasons(|outcome| {
+                outcome.statuses.insert(503, 900);
+            })
+            .0,
+            "INVALID"
+        );
+        assert_eq!(word_and_reasons(|outcome| outcome.requests = 0).0, "INVALID");
+    }
+}
