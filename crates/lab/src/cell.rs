@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use load::{Outcome, Phase, Stop, Switch};
+use load::sample::{Sampler, ServerUse};
+use load::{Outcome, Stop, Switch};
 use rustix::thread::CpuSet;
 
 use crate::command::Places;
 use crate::plan::{Plan, Target};
 use crate::process::{Server, Start, free_port};
-use crate::results::{CellKey, ServerUse};
-use crate::sample::Sample;
+use crate::results::CellKey;
 
 /// How long a response may take, in seconds: source D's limit.
 const TIMEOUT_S: f64 = 15.0;
@@ -37,23 +37,18 @@ impl Bench<'_> {
         let mut server =
             self.start(self.plan.target(&key.target).ok_or("the plan has no such target")?, key, dir)?;
         let pid = server.pid();
-        let (mut from, mut until) = (None, None);
+        let mut sampler = Sampler::new(pid);
         // The load is stopped for two reasons: the experiment is, or there is nothing left to load.
         let stop = Switch::default();
         let outcome = load::run_until(&self.load(key, &server), &stop, &mut |progress| {
-            match progress.phase {
-                Phase::Warmup => {}
-                Phase::Measuring => drop(from.get_or_insert_with(|| Sample::of_tree(pid))),
-                Phase::Draining => drop(until.get_or_insert_with(|| Sample::of_tree(pid))),
-            }
+            sampler.look(progress);
             if !stop.is_set() && (self.cancel.is_set() || server.check().is_err()) {
                 stop.set();
             }
         });
         server.check()?;
         let outcome = outcome.map_err(|error| error.to_string())?;
-        let (from, until) = from.zip(until).ok_or("the load ended before it was measured")?;
-        let used = until.since(&from, outcome.requests);
+        let used = sampler.finish(outcome.requests).ok_or("the load ended before it was measured")?;
         Ok((outcome, used))
     }
 

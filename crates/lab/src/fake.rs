@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use load::{Client, Distribution, Outcome, Stop, Verdict};
 
-use crate::results::{CellKey, Results, Run, SCHEMA, ServerUse};
+use load::sample::ServerUse;
+
+use crate::results::{CellKey, Results, Run, SCHEMA};
 
 /// A cell of a target at a number of connections.
 pub(crate) fn key(target: &str, connections: u32) -> CellKey {

@@ -3,7 +3,9 @@
 use load::verdict::{GATES, judge};
 use load::{Outcome, Verdict};
 
-use crate::results::{Results, Run, ServerUse};
+use load::sample::ServerUse;
+
+use crate::results::{Results, Run};
 use crate::stats::variation;
 
 /// How far the time over which the server was observed may be from that of the load, relative.

@@ -15,7 +15,6 @@ mod process;
 pub mod report;
 mod results;
 mod run;
-mod sample;
 mod stats;
 mod store;
 mod summary;
@@ -23,6 +22,8 @@ mod summary;
 pub use catalogue::{Experiment, find, known};
 pub use error::Error;
 pub use load::Verdict;
+pub use load::sample::ServerUse;
 pub use plan::Plan;
-pub use results::{BudgetOutcome, Cell, CellKey, Estimate, Results, Run, SCHEMA, ServerUse};
+pub use results::{BudgetOutcome, Cell, CellKey, Estimate, Results, Run, SCHEMA};
+
 pub use run::{Options, Progress, Summary, run};

@@ -19,7 +19,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use self::watchdog::Watchdog;
 use crate::command::Places;
 use crate::plan::Target;
-use crate::sample::{Process, tree};
+use load::sample::{Process, tree};
 
 /// How long a server may take until it answers its first request.
 const READY: Duration = Duration::from_secs(10);

@@ -1,6 +1,7 @@
 //! What an experiment yields: every cell of every round, and the summary over the rounds.
 
 use load::Verdict;
+use load::sample::ServerUse;
 use serde::{Deserialize, Serialize};
 
 /// Version of the JSON form of [`Results`].
@@ -89,24 +90,6 @@ pub struct CellKey {
     pub path: String,
     /// One connection per request.
     pub close: bool,
-}
-
-/// What a server's process tree used over a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ServerUse {
-    /// Processor time, user and system, in seconds.
-    pub cpu_s: f64,
-    /// `cpu_s` over the requests answered, in microseconds.
-    pub cpu_us_per_request: f64,
-    /// Seconds between the two looks at the server; as long as the load was measured, if all is well.
-    #[serde(default)]
-    pub window_s: f64,
-    /// Largest resident memory of its processes, in bytes; what they share counts for each of them.
-    pub peak_rss_bytes: u64,
-    /// Voluntary context switches of the threads that are there at the end.
-    pub voluntary_switches: u64,
-    /// Involuntary context switches of the same.
-    pub involuntary_switches: u64,
 }
 
 /// A cell over its rounds.

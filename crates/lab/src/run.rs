@@ -16,7 +16,9 @@ use crate::environment;
 use crate::error::Error;
 use crate::gates::judge_run;
 use crate::plan::Plan;
-use crate::results::{CellKey, Results, Run, SCHEMA, ServerUse};
+use load::sample::ServerUse;
+
+use crate::results::{CellKey, Results, Run, SCHEMA};
 use crate::store::Store;
 use crate::summary::summarise;
 

@@ -42,7 +42,7 @@ fn rate(run: &Run) -> Option<f64> {
 
 fn cpu(run: &Run) -> Option<f64> {
     // No time at all is no measurement.
-    Some(run.server?.cpu_us_per_request).filter(|cpu| *cpu > 0.0)
+    Some(run.server.as_ref()?.cpu_us_per_request).filter(|cpu| *cpu > 0.0)
 }
 
 impl Metric {

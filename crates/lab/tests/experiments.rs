@@ -94,7 +94,7 @@ fn real_servers_are_measured_round_by_round() {
     assert_eq!((results.runs.len(), results.cells.len(), budgets_met), (12, 4, true));
     for run in &results.runs {
         assert_eq!(run.failure, None);
-        let (outcome, server) = (run.outcome.as_ref().unwrap(), run.server.unwrap());
+        let (outcome, server) = (run.outcome.as_ref().unwrap(), run.server.as_ref().unwrap());
         assert!(outcome.requests > 50 && outcome.errors.total() == 0, "{outcome:?}");
         assert!(server.cpu_s > 0.0 && server.cpu_s < 2.0 * server.window_s, "{server:?}");
         assert!((0.25..2.0).contains(&server.window_s) && server.peak_rss_bytes > 100_000, "{server:?}");

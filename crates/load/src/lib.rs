@@ -11,9 +11,11 @@ mod plan;
 mod record;
 pub mod report;
 mod run;
+pub mod sample;
 mod schedule;
 mod sum;
 mod target;
+mod threshold;
 mod timeline;
 pub mod verdict;
 
@@ -23,4 +25,5 @@ pub use notation::BadRate;
 pub use outcome::{Client, Distribution, Errors, Host, Offered, Outcome, SCHEMA, Second};
 pub use plan::{Arrivals, Plan, Rate, Session, Spacing, Stop};
 pub use run::{Phase, Progress, run, run_until};
+pub use threshold::{BadThreshold, Threshold};
 pub use verdict::Verdict;

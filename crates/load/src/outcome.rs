@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Plan;
+use crate::sample::ServerUse;
 use crate::verdict::Verdict;
 
 /// Version of the JSON form of [`Outcome`]; it changes when a field changes its name or meaning.
@@ -62,6 +63,9 @@ pub struct Outcome {
     /// What happened on this host meanwhile.
     #[serde(default)]
     pub host: Host,
+    /// What the server's processes used, where they were looked at.
+    #[serde(default)]
+    pub server: Option<ServerUse>,
     /// Whether the figures can be trusted.
     #[serde(default)]
     pub verdict: Verdict,
@@ -92,6 +96,7 @@ impl Outcome {
             errors: Errors::default(),
             client: Client::default(),
             host: Host::default(),
+            server: None,
             verdict: Verdict::default(),
             timeline: Vec::new(),
         }

@@ -26,7 +26,7 @@ use crate::target::Target;
 use crate::timeline::Timeline;
 
 /// How often the observer is called.
-const TICK: Duration = Duration::from_millis(250);
+const TICK: Duration = Duration::from_millis(100);
 
 /// Sockets a driver needs beside the connections, for sleeps.
 const BESIDE: usize = 4;

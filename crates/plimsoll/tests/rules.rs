@@ -284,6 +284,11 @@ fn the_json_of_a_bench_is_documented() {
     let document = fs::read_to_string(root().join("docs/bench-json.md")).unwrap();
     let outcome = load::Outcome {
         offered: Some(load::Offered::default()),
+        server: Some(load::sample::ServerUse {
+            threads: vec![load::sample::ThreadUse::default()],
+            moments: vec![load::sample::Moment::default()],
+            ..load::sample::ServerUse::default()
+        }),
         timeline: vec![load::Second::default()],
         ..load::Outcome::empty(&load::Plan::new("http://x/"))
     };

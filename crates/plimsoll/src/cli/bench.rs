@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use load::{Arrivals, Outcome, Phase, Plan, Progress, Rate, Session, Spacing, Stop, Switch};
+use load::sample::Sampler;
+use load::{Arrivals, Outcome, Phase, Plan, Progress, Rate, Session, Spacing, Stop, Switch, Threshold};
 use plimsoll::signals::Watch;
 
 use super::Failure;
@@ -62,9 +63,32 @@ pub(super) struct Args {
     /// Cores the load's threads are pinned to, in turn: 1 or 0,2
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
     cpus: Vec<usize>,
+    /// Process of the server, to look at what it uses; those that it has started count too
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// Form of the result: for people, as ab or wrk print it, as JSON or as CSV
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+    /// What must be reached, or the exit status is 1: 'p99<50ms,errors<0.1%,rate>1000'
+    #[arg(long, value_name = "BOUNDS", value_delimiter = ',')]
+    threshold: Vec<Threshold>,
     /// Write the result as JSON to a file, or with - to standard output in place of the text
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// As ab 2.3 prints it
+    Ab,
+    /// As wrk --latency prints it
+    Wrk,
+    /// As JSON
+    Json,
+    /// A line of names, a line of values
+    Csv,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -121,19 +145,48 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     plan.validate().map_err(Failure::usage)?;
     let cancel = Switch::default();
     Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |_| ());
-    let outcome = load::run_until(&plan, &cancel, &mut live_view())?;
-    match args.json.as_deref() {
-        Some("-") => println!("{}", json(&outcome)?),
+    let outcome = measure(&args, &plan, &cancel)?;
+    let format = match args.json.as_deref() {
+        Some("-") => Format::Json,
         Some(file) => {
             fs::write(file, json(&outcome)? + "\n").with_context(|| format!("cannot write {file}"))?;
-            print!("{}", load::report::text(&outcome));
+            args.format
         }
-        None => print!("{}", load::report::text(&outcome)),
+        None => args.format,
+    };
+    match format {
+        Format::Text => print!("{}", load::report::text(&outcome)),
+        Format::Ab => print!("{}", load::report::ab(&outcome)),
+        Format::Wrk => print!("{}", load::report::wrk(&outcome)),
+        Format::Json => println!("{}", json(&outcome)?),
+        Format::Csv => print!("{}", load::report::csv(&outcome)),
     }
     if outcome.requests == 0 {
         return Err(nothing_came(&outcome).into());
     }
+    let missed: Vec<String> =
+        args.threshold.iter().filter_map(|threshold| threshold.missed_by(&outcome)).collect();
+    if !missed.is_empty() {
+        return Err(anyhow::anyhow!("missed: {}", missed.join("; ")).into());
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the load, and looks at the server meanwhile if its process is named.
+fn measure(args: &Args, plan: &Plan, cancel: &Switch) -> Result<Outcome, Failure> {
+    let mut sampler = args.pid.map(Sampler::new);
+    if let Some(pid) = args.pid.filter(|pid| load::sample::tree(*pid).is_empty()) {
+        return Err(Failure::usage(anyhow::anyhow!("--pid {pid}: there is no such process")));
+    }
+    let mut view = live_view();
+    let mut outcome = load::run_until(plan, cancel, &mut |progress| {
+        if let Some(sampler) = &mut sampler {
+            sampler.look(progress);
+        }
+        view(progress);
+    })?;
+    outcome.server = sampler.and_then(|sampler| sampler.finish(outcome.requests));
+    Ok(outcome)
 }
 
 fn json(outcome: &Outcome) -> anyhow::Result<String> {

@@ -27,7 +27,7 @@ enum Command {
     /// Serve a directory over HTTP
     Serve(Box<serve::Args>),
     /// Load an HTTP server and measure it
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     /// Run a whole experiment and write its report
     Lab(lab::Args),
 }
@@ -70,7 +70,7 @@ pub(crate) fn one_line(message: &str) -> String {
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Serve(args) => serve::run(*args),
-        Command::Bench(args) => bench::run(args),
+        Command::Bench(args) => bench::run(*args),
         Command::Lab(args) => lab::run(args),
     }
 }

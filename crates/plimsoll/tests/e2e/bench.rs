@@ -98,3 +98,67 @@ fn the_text_has_what_matters() {
     }
     server.stop();
 }
+
+/// What `plimsoll bench` says, and its exit status.
+fn says(args: &[&str]) -> (String, Option<i32>) {
+    let output = plimsoll().arg("bench").args(args).stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
+    (text, output.status.code())
+}
+
+#[test]
+fn scripts_for_ab_and_wrk_find_what_they_look_for() {
+    let site = site();
+    let server = Server::start(site.path(), &[]);
+    let url = server.url("/1k.html");
+    let line = |text: &str, label: &str| {
+        text.lines().find_map(|line| line.trim().strip_prefix(label)).map(|rest| rest.trim().to_owned())
+    };
+    let (ab, _) = says(&[&url, "-n", "500", "-c", "5", "--format", "ab"]);
+    assert_eq!(line(&ab, "Complete requests:").as_deref(), Some("500"), "{ab}");
+    assert_eq!(line(&ab, "Failed requests:").as_deref(), Some("0"));
+    assert_eq!(line(&ab, "Document Path:").as_deref(), Some("/1k.html"));
+    assert!(line(&ab, "Requests per second:").is_some_and(|rest| rest.ends_with("[#/sec] (mean)")));
+    assert!(line(&ab, "50%").is_some() && line(&ab, "100%").is_some(), "{ab}");
+    let (wrk, _) = says(&[&url, "-n", "500", "-c", "5", "--format", "wrk"]);
+    let rate: f64 = line(&wrk, "Requests/sec:").unwrap().parse().unwrap();
+    assert!(rate > 0.0 && wrk.contains("500 requests in ") && !wrk.contains("Socket errors"), "{wrk}");
+    let (csv, _) = says(&[&url, "-n", "500", "--format", "csv"]);
+    let mut lines = csv.lines().map(|line| line.split(',').count());
+    assert!(lines.next() > Some(10) && csv.lines().count() == 2, "{csv}");
+    server.stop();
+}
+
+#[test]
+fn a_missed_threshold_is_a_failure() {
+    let site = site();
+    let server = Server::start(site.path(), &[]);
+    let url = server.url("/1k.html");
+    let kept = says(&[&url, "-n", "20000", "--threshold", "p99<10s,errors<0.1%,rate>1"]);
+    assert_eq!(kept.1, Some(0), "{}", kept.0);
+    let (text, status) = says(&[&url, "-n", "20000", "--threshold", "p99<1ns,rate>1"]);
+    assert!(status == Some(1) && text.contains("missed: p99<1ns: it is "), "{text}");
+    assert_eq!(says(&[&url, "--threshold", "p98<1s"]).1, Some(2));
+    server.stop();
+}
+
+#[test]
+fn an_open_loop_is_kept_and_the_server_is_looked_at() {
+    let site = site();
+    let server = Server::start(site.path(), &["--model", "reactor"]);
+    let (url, pid) = (server.url("/1k.html"), server.pid().to_string());
+    let flags = ["-d", "2s", "--rate", "500", "--spacing", "constant", "-c", "50", "--pid", &pid];
+    let result = bench(&[&[url.as_str()], &flags[..]].concat());
+    assert_eq!(result["offered"]["due"], 1000);
+    assert_eq!(result["plan"]["arrivals"]["loop"], "open");
+    let used = &result["server"];
+    assert!(used["cpu_us_per_request"].as_f64().unwrap() > 0.0, "{used}");
+    assert!(used["threads"].as_array().unwrap().iter().any(|thread| thread["name"] == "reactor-0"), "{used}");
+    // Ten times a second; on a busy machine, some fewer.
+    assert!((8..=21).contains(&used["moments"].as_array().unwrap().len()), "{used}");
+    assert!(used["moments"][0]["descriptors"].as_u64().unwrap() > 5, "{used}");
+    server.stop();
+    assert_eq!(says(&[&url, "--pid", "4194304"]).1, Some(2));
+    assert_eq!(says(&[&url, "--rate", "saw:1@2s"]).1, Some(2));
+    assert_eq!(says(&[&url, "--spacing", "constant"]).1, Some(2));
+}

@@ -1,16 +1,132 @@
 //! What a server's processes have used, read from /proc.
 
+use std::collections::HashMap;
 use std::fs;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::results::ServerUse;
+use serde::{Deserialize, Serialize};
+
+use crate::run::{Phase, Progress};
 
 /// Nanoseconds of a tick of utime and stime: USER_HZ is 100 on every architecture but Alpha.
 const TICK_NS: u64 = 10_000_000;
 
+/// What a server's process tree used over a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerUse {
+    /// Processor time, user and system, in seconds.
+    pub cpu_s: f64,
+    /// `cpu_s` over the requests answered, in microseconds.
+    pub cpu_us_per_request: f64,
+    /// Seconds between the two looks at the server; as long as the load was measured, if all is well.
+    #[serde(default)]
+    pub window_s: f64,
+    /// Largest resident memory of its processes, in bytes; what they share counts for each of them.
+    pub peak_rss_bytes: u64,
+    /// Voluntary context switches of the threads that are there at the end.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches of the same.
+    pub involuntary_switches: u64,
+    /// Its threads that used the most processor time.
+    #[serde(default)]
+    pub threads: Vec<ThreadUse>,
+    /// What it used over time.
+    #[serde(default)]
+    pub moments: Vec<Moment>,
+}
+
+/// What a thread used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadUse {
+    /// Its name.
+    pub name: String,
+    /// Share of one core that it used, 0 to 1.
+    pub cpu_share: f64,
+}
+
+/// What a server used in a short while, and held at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Moment {
+    /// Seconds since measuring started, at the end of the while.
+    pub at_s: f64,
+    /// Cores that it used: 1.5 is one and a half of them.
+    pub cores: f64,
+    /// Resident memory, in bytes.
+    pub rss_bytes: u64,
+    /// Open descriptors.
+    pub descriptors: u64,
+    /// Voluntary context switches per second.
+    pub voluntary_per_second: f64,
+    /// Involuntary ones.
+    pub involuntary_per_second: f64,
+}
+
+/// How often a server is looked at.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Most moments that are kept: an hour's. When there are more, every other one is dropped, and less are added from then on.
+const MOMENTS: usize = 36_000;
+
+/// Threads that are told of.
+const THREADS: usize = 16;
+
+/// Looks at a server while it is loaded.
+pub struct Sampler {
+    pid: u32,
+    from: Option<Sample>,
+    last: Option<Sample>,
+    until: Option<Sample>,
+    interval: Duration,
+    moments: Vec<Moment>,
+}
+
+impl Sampler {
+    /// Looks at the process with this number, its group and all their descendants.
+    pub fn new(pid: u32) -> Self {
+        Sampler { pid, from: None, last: None, until: None, interval: INTERVAL, moments: Vec::new() }
+    }
+
+    /// Looks, if it is time; to be called from the load's observer.
+    pub fn look(&mut self, progress: &Progress) {
+        let is_time = self.last.as_ref().is_none_or(|last| last.at.elapsed() >= self.interval);
+        match progress.phase {
+            Phase::Warmup => {}
+            Phase::Measuring if is_time || self.from.is_none() => self.take(),
+            Phase::Draining if self.until.is_none() && self.from.is_some() => {
+                self.take();
+                self.until.clone_from(&self.last);
+            }
+            Phase::Measuring | Phase::Draining => {}
+        }
+    }
+
+    fn take(&mut self) {
+        let now = Sample::of_tree(self.pid);
+        let from = self.from.get_or_insert_with(|| now.clone());
+        if let Some(last) = &self.last {
+            self.moments.push(now.moment(last, from));
+        }
+        self.last = Some(now);
+        if self.moments.len() > MOMENTS {
+            let mut keep = false;
+            self.moments.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.interval *= 2;
+        }
+    }
+
+    /// What was used while measuring, for so many requests; `None` if that never began or never ended.
+    pub fn finish(self, requests: u64) -> Option<ServerUse> {
+        let (from, until) = self.from.zip(self.until)?;
+        Some(ServerUse { moments: self.moments, ..until.since(&from, requests) })
+    }
+}
+
 /// What a server's processes have used up to one moment.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sample {
+#[derive(Clone, Debug)]
+struct Sample {
     at: Instant,
     /// By the scheduler's clock, to the nanosecond, of the threads that are there.
     thread_ns: u64,
@@ -20,11 +136,15 @@ pub(crate) struct Sample {
     peak_rss_bytes: u64,
     voluntary: u64,
     involuntary: u64,
+    rss_bytes: u64,
+    descriptors: u64,
+    /// By the same clock, with the name of each.
+    threads: HashMap<u32, (String, u64)>,
 }
 
 impl Sample {
     /// Reads it for the processes of the server that was started as `leader`.
-    pub(crate) fn of_tree(leader: u32) -> Self {
+    fn of_tree(leader: u32) -> Self {
         let mut sample = Sample {
             at: Instant::now(),
             thread_ns: 0,
@@ -33,6 +153,9 @@ impl Sample {
             peak_rss_bytes: 0,
             voluntary: 0,
             involuntary: 0,
+            rss_bytes: 0,
+            descriptors: 0,
+            threads: HashMap::new(),
         };
         for process in tree(leader) {
             let Process { pid, ticks, .. } = process;
@@ -40,11 +163,17 @@ impl Sample {
             sample.process_ns += ticks * TICK_NS;
             let status = read(&format!("/proc/{pid}/status"));
             sample.peak_rss_bytes += number(&status, "VmHWM:") * 1024;
+            sample.rss_bytes += number(&status, "VmRSS:") * 1024;
+            sample.descriptors += fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |fds| fds.count() as u64);
             for thread in numbers_in(&format!("/proc/{pid}/task")) {
+                let number_of_thread = thread;
                 let thread = format!("/proc/{pid}/task/{thread}");
                 // The first number is the time on a processor (Documentation/scheduler/sched-stats).
                 let ran = read(&format!("{thread}/schedstat"));
-                sample.thread_ns += ran.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
+                let ns = ran.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
+                sample.thread_ns += ns;
+                let name = read(&format!("{thread}/comm")).trim_end().to_owned();
+                sample.threads.insert(number_of_thread, (name, ns));
                 let status = read(&format!("{thread}/status"));
                 sample.voluntary += number(&status, "\nvoluntary_ctxt_switches:");
                 sample.involuntary += number(&status, "nonvoluntary_ctxt_switches:");
@@ -54,7 +183,7 @@ impl Sample {
     }
 
     /// What was used since an earlier sample, while this many requests were answered.
-    pub(crate) fn since(&self, earlier: &Sample, requests: u64) -> ServerUse {
+    fn since(&self, earlier: &Sample, requests: u64) -> ServerUse {
         let threads = self.thread_ns.saturating_sub(earlier.thread_ns);
         let processes = self.process_ns.saturating_sub(earlier.process_ns);
         // Each process loses less than two ticks to rounding at each end. What ticks show beyond that was used
@@ -69,14 +198,48 @@ impl Sample {
             peak_rss_bytes: self.peak_rss_bytes,
             voluntary_switches: self.voluntary.saturating_sub(earlier.voluntary),
             involuntary_switches: self.involuntary.saturating_sub(earlier.involuntary),
+            threads: self.busiest(earlier),
+            moments: Vec::new(),
+        }
+    }
+
+    /// The threads that used the most since an earlier sample.
+    fn busiest(&self, earlier: &Sample) -> Vec<ThreadUse> {
+        let ns = self.at.duration_since(earlier.at).as_nanos().max(1) as f64;
+        let before = |thread| earlier.threads.get(thread).map_or(0, |(_, ns)| *ns);
+        let mut threads: Vec<ThreadUse> = self
+            .threads
+            .iter()
+            .map(|(thread, (name, now))| ThreadUse {
+                name: name.clone(),
+                cpu_share: now.saturating_sub(before(thread)) as f64 / ns,
+            })
+            .collect();
+        threads.sort_by(|a, b| b.cpu_share.total_cmp(&a.cpu_share));
+        threads.truncate(THREADS);
+        threads
+    }
+
+    /// What was used since the last sample, of a measurement that began with another.
+    fn moment(&self, last: &Sample, from: &Sample) -> Moment {
+        let seconds = self.at.duration_since(last.at).as_secs_f64().max(1e-9);
+        let per_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        Moment {
+            at_s: self.at.duration_since(from.at).as_secs_f64(),
+            cores: per_second(self.thread_ns, last.thread_ns) / 1e9,
+            rss_bytes: self.rss_bytes,
+            descriptors: self.descriptors,
+            voluntary_per_second: per_second(self.voluntary, last.voluntary),
+            involuntary_per_second: per_second(self.involuntary, last.involuntary),
         }
     }
 }
 
 /// A process as it was at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
-    pub(crate) pid: u32,
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
     parent: u32,
     group: u32,
     /// Tells a process from a later one of the same number.
@@ -100,14 +263,14 @@ impl Process {
     }
 
     /// Whether this very process still runs.
-    pub(crate) fn runs(&self) -> bool {
+    pub fn runs(&self) -> bool {
         Process::read(self.pid).is_some_and(|now| now.started == self.started)
     }
 }
 
 /// A process, its group and all descendants: a child may leave the group, and a grandchild may lose its parent,
 /// and both still belong to the server.
-pub(crate) fn tree(leader: u32) -> Vec<Process> {
+pub fn tree(leader: u32) -> Vec<Process> {
     let all: Vec<Process> = numbers_in("/proc").into_iter().filter_map(Process::read).collect();
     let mut tree: Vec<Process> =
         all.iter().filter(|process| process.pid == leader || process.group == leader).copied().collect();

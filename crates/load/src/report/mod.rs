@@ -1,9 +1,18 @@
 //! An outcome as a person reads it.
 
+mod ab;
+mod csv;
+mod wrk;
+
 use std::fmt::{self, Write};
 
 use crate::outcome::{Distribution, Outcome};
 use crate::plan::{Arrivals, Spacing};
+use crate::sample::ServerUse;
+
+pub use ab::ab;
+pub use csv::csv;
+pub use wrk::wrk;
 
 /// The whole outcome in some lines of text.
 pub fn text(outcome: &Outcome) -> String {
@@ -45,6 +54,20 @@ fn write_summary(out: &mut String, outcome: &Outcome) -> fmt::Result {
         client.cpu_us_per_request,
         client.busiest_thread_share * 100.0
     )?;
+    if let Some(server) = &outcome.server {
+        let ServerUse { cpu_us_per_request, peak_rss_bytes, window_s, cpu_s, .. } = server;
+        writeln!(
+            out,
+            "  server         {cpu_us_per_request:>9.2} us of CPU per request, {:.2} cores, at most {} resident",
+            cpu_s / window_s.max(1e-9),
+            bytes(*peak_rss_bytes as f64)
+        )?;
+        let (voluntary, involuntary) = (server.voluntary_switches, server.involuntary_switches);
+        writeln!(out, "    switches       {voluntary} voluntary, {involuntary} involuntary")?;
+        for thread in server.threads.iter().filter(|thread| thread.cpu_share >= 0.01).take(8) {
+            writeln!(out, "    {:<16} {:>3.0} % of a core", thread.name, thread.cpu_share * 100.0)?;
+        }
+    }
     writeln!(out)?;
     writeln!(out, "{}", outcome.verdict.word())?;
     for reason in outcome.verdict.reasons() {

@@ -1,0 +1,147 @@
+//! What a load must reach: `p99<50ms,errors<0.1%,rate>1000`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::outcome::Outcome;
+
+/// A bound on one figure of an outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Threshold {
+    text: String,
+    figure: Figure,
+    less: bool,
+    bound: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Figure {
+    Mean,
+    P50,
+    P75,
+    P90,
+    P95,
+    P99,
+    P999,
+    P9999,
+    Max,
+    /// As a share of all requests.
+    Errors,
+    /// Requests per second.
+    Rate,
+}
+
+const FIGURES: [(&str, Figure); 11] = [
+    ("mean", Figure::Mean),
+    ("p50", Figure::P50),
+    ("p75", Figure::P75),
+    ("p90", Figure::P90),
+    ("p95", Figure::P95),
+    ("p99", Figure::P99),
+    ("p99.9", Figure::P999),
+    ("p99.99", Figure::P9999),
+    ("max", Figure::Max),
+    ("errors", Figure::Errors),
+    ("rate", Figure::Rate),
+];
+
+/// A threshold that is not written as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?}: write FIGURE<BOUND or FIGURE>BOUND, such as p99<50ms, errors<0.1% or rate>1000; figures are mean, p50, p75, \
+     p90, p95, p99, p99.9, p99.99, max, errors and rate"
+)]
+pub struct BadThreshold(String);
+
+impl FromStr for Threshold {
+    type Err = BadThreshold;
+
+    fn from_str(text: &str) -> Result<Self, BadThreshold> {
+        let bad = || BadThreshold(text.to_owned());
+        let (name, sign, bound) = text
+            .find(['<', '>'])
+            .map(|at| (text[..at].trim(), &text[at..=at], text[at + 1..].trim()))
+            .ok_or_else(bad)?;
+        let (_, figure) = FIGURES.into_iter().find(|(known, _)| *known == name).ok_or_else(bad)?;
+        let bound = match figure {
+            Figure::Rate => bound.parse().ok(),
+            Figure::Errors => {
+                bound.strip_suffix('%').and_then(|bound| bound.parse().ok()).map(|bound: f64| bound / 100.0)
+            }
+            _ => humantime::parse_duration(bound).ok().map(|time: Duration| time.as_secs_f64() * 1e6),
+        };
+        let bound = bound.filter(|bound: &f64| bound.is_finite() && *bound >= 0.0).ok_or_else(bad)?;
+        Ok(Threshold { text: text.trim().into(), figure, less: sign == "<", bound })
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Threshold {
+    /// Why an outcome misses it; `None` if it keeps it. A percentile that too few samples support is not known, and so is
+    /// missed: nobody has shown that it is kept.
+    pub fn missed_by(&self, outcome: &Outcome) -> Option<String> {
+        let times = &outcome.response_time_us;
+        let us = |us: Option<u64>| us.map(|us| us as f64);
+        let all = outcome.requests + outcome.drained + outcome.errors.total();
+        let value = match self.figure {
+            Figure::Mean => Some(times.mean),
+            Figure::P50 => us(times.p50),
+            Figure::P75 => us(times.p75),
+            Figure::P90 => us(times.p90),
+            Figure::P95 => us(times.p95),
+            Figure::P99 => us(times.p99),
+            Figure::P999 => us(times.p99_9),
+            Figure::P9999 => us(times.p99_99),
+            Figure::Max => Some(times.max as f64),
+            Figure::Errors => (all > 0).then(|| crate::verdict::failed(outcome) as f64 / all as f64),
+            Figure::Rate => Some(outcome.requests_per_second),
+        };
+        let Some(value) = value else { return Some(format!("{self}: there are too few samples to tell")) };
+        let kept = if self.less { value < self.bound } else { value > self.bound };
+        let shown = match self.figure {
+            Figure::Errors => format!("{:.3} %", value * 100.0),
+            Figure::Rate => format!("{value:.1} per second"),
+            _ => crate::report::duration(value),
+        };
+        (!kept).then(|| format!("{self}: it is {shown}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missed(text: &str) -> bool {
+        let mut outcome = Outcome::empty(&crate::Plan::new("http://x/"));
+        (outcome.requests, outcome.requests_per_second) = (999, 500.0);
+        outcome.errors.reset = 1;
+        outcome.response_time_us.p99 = Some(40_000);
+        text.parse::<Threshold>().unwrap().missed_by(&outcome).is_some()
+    }
+
+    #[test]
+    fn thresholds_are_kept_or_missed() {
+        for (text, expected) in [
+            ("p99<50ms", false),
+            ("p99<40ms", true),
+            ("p99 > 30ms", false),
+            ("errors<0.2%", false),
+            ("errors<0.1%", true),
+            ("rate>499.5", false),
+            ("rate>500", true),
+            // Nobody knows it.
+            ("p99.9<1h", true),
+        ] {
+            assert_eq!(missed(text), expected, "{text}");
+        }
+        for text in ["", "p98<1ms", "p99", "p99=5ms", "p99<5", "errors<0.1", "rate>fast", "rate>-1"] {
+            assert!(text.parse::<Threshold>().is_err(), "{text}");
+        }
+    }
+}
