@@ -1,6 +1,7 @@
 //! The load generator: a declared load ([`Plan`]) goes in, a measured result ([`Outcome`]) comes out.
 #![forbid(unsafe_code)]
 
+pub mod capacity;
 mod client;
 mod error;
 mod host;

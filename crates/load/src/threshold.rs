@@ -83,6 +83,20 @@ impl fmt::Display for Threshold {
 }
 
 impl Threshold {
+    /// Answers that are needed to know the figure: a percentile needs 100 beyond it.
+    pub(crate) fn samples_needed(&self) -> f64 {
+        match self.figure {
+            Figure::Mean | Figure::Max | Figure::Errors | Figure::Rate => 1.0,
+            Figure::P50 => 200.0,
+            Figure::P75 => 400.0,
+            Figure::P90 => 1e3,
+            Figure::P95 => 2e3,
+            Figure::P99 => 1e4,
+            Figure::P999 => 1e5,
+            Figure::P9999 => 1e6,
+        }
+    }
+
     /// Why an outcome misses it; `None` if it keeps it. A percentile that too few samples support is not known, and so is
     /// missed: nobody has shown that it is kept.
     pub fn missed_by(&self, outcome: &Outcome) -> Option<String> {

@@ -149,6 +149,11 @@ fn client_was_busy(outcome: &Outcome) -> Option<String> {
     (share > CLIENT_SHARE).then(reason)
 }
 
+/// Whether what was measured may be the load generator's own limit.
+pub(crate) fn client_is_at_its_limit(outcome: &Outcome) -> bool {
+    client_was_busy(outcome).is_some()
+}
+
 /// Little's law for a closed loop: connections = rate x (mean response time + think time).
 fn off_little(outcome: &Outcome) -> Option<String> {
     let Arrivals::Closed { think_s } = outcome.plan.arrivals else { return None };

@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and how each command ends.
 
 mod bench;
+mod capacity;
 mod daemon;
 mod lab;
 mod serve;
@@ -28,6 +29,8 @@ enum Command {
     Serve(Box<serve::Args>),
     /// Load an HTTP server and measure it
     Bench(Box<bench::Args>),
+    /// Find the load that a server carries within a target
+    Capacity(Box<capacity::Args>),
     /// Run a whole experiment and write its report
     Lab(lab::Args),
 }
@@ -71,6 +74,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Serve(args) => serve::run(*args),
         Command::Bench(args) => bench::run(*args),
+        Command::Capacity(args) => capacity::run(*args),
         Command::Lab(args) => lab::run(args),
     }
 }

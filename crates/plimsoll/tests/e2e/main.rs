@@ -3,6 +3,7 @@
 mod admin;
 mod background;
 mod bench;
+mod capacity;
 mod cli;
 mod clients;
 mod common;

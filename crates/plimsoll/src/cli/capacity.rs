@@ -1,0 +1,201 @@
+//! `plimsoll capacity`: how much load a server carries within a target.
+
+use std::fs;
+use std::io::{IsTerminal, Write, stderr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use load::capacity::{Capacity, News, Probe, Search, What, search};
+use load::report::duration;
+use load::{Plan, Switch, Threshold};
+use plimsoll::signals::Watch;
+
+use super::Failure;
+
+/// Width of the drawing, in characters.
+const WIDTH: usize = 50;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// What to load: http://HOST[:PORT][/PATH]
+    url: String,
+    /// What must be kept: p99=50ms,errors=0.1% (= and < mean the same) [default: p99=50ms,errors=0.1%; with --clients
+    /// max=15s,errors=0.1%]
+    #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = bound)]
+    slo: Vec<Threshold>,
+    /// Find the highest number of simultaneous clients instead of the highest rate
+    #[arg(long)]
+    clients: bool,
+    /// Most requests under way at the same time, when looking for a rate
+    #[arg(short, long, value_name = "N", default_value_t = 256)]
+    connections: u32,
+    /// How long each probe takes
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    probe: Duration,
+    /// How narrow the answer must be, in per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    precision: f64,
+    /// Highest rate or number of clients to try [default: 10 million per second; as many clients as there are descriptors]
+    #[arg(long, value_name = "N")]
+    most: Option<f64>,
+    /// Threads that share the connections; 0 takes one per usable core
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    threads: u32,
+    /// A connection for every request
+    #[arg(long)]
+    close: bool,
+    /// Cores the load's threads are pinned to, in turn: 1 or 0,2
+    #[arg(long, value_name = "CORES", value_delimiter = ',')]
+    cpus: Vec<usize>,
+    /// Write the result as JSON to a file, or with - to standard output in place of the text
+    #[arg(long, value_name = "FILE")]
+    json: Option<String>,
+}
+
+fn bound(text: &str) -> Result<Threshold, load::BadThreshold> {
+    text.replacen('=', "<", 1).parse()
+}
+
+impl Args {
+    fn search(&self) -> anyhow::Result<Search> {
+        anyhow::ensure!(
+            (0.1..=100.0).contains(&self.precision),
+            "--precision {}: must be 0.1 to 100 per cent",
+            self.precision
+        );
+        anyhow::ensure!(self.most.is_none_or(|most| most >= 1.0), "--most: must be at least 1");
+        let what = if self.clients { What::Clients } else { What::Rate };
+        // Some descriptors are for the program itself.
+        let clients =
+            engine::host::descriptor_limit().map_or(10_000.0, |limit| limit.saturating_sub(64) as f64);
+        let most = match what {
+            What::Rate => self.most.unwrap_or(1e7),
+            What::Clients => self.most.unwrap_or(clients).min(clients),
+        };
+        let default = match what {
+            What::Rate => ["p99<50ms", "errors<0.1%"],
+            What::Clients => ["max<15s", "errors<0.1%"],
+        };
+        let mut target = self.slo.clone();
+        if target.is_empty() {
+            target = default.iter().map(|bound| bound.parse()).collect::<Result<_, _>>()?;
+        }
+        let plan = Plan {
+            connections: self.connections,
+            threads: self.threads,
+            close: self.close,
+            cpus: self.cpus.clone(),
+            // Long enough that what misses the target is seen to.
+            timeout_s: 20.0,
+            ..Plan::new(&self.url)
+        };
+        plan.validate()?;
+        let probe_s = self.probe.as_secs_f64();
+        Ok(Search { plan, what, target, probe_s, precision: self.precision / 100.0, most })
+    }
+}
+
+pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let wanted = args.search().map_err(Failure::usage)?;
+    let cancel = Switch::default();
+    Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |_| ());
+    let watched = stderr().is_terminal();
+    let found = search(&wanted, &cancel, &mut |news| tell(&wanted, watched, &news))?;
+    let json = || serde_json::to_string_pretty(&found);
+    match args.json.as_deref() {
+        Some("-") => println!("{}", json()?),
+        Some(file) => {
+            fs::write(file, json()? + "\n").with_context(|| format!("cannot write {file}"))?;
+            print!("{}", text(&wanted, &found));
+        }
+        None => print!("{}", text(&wanted, &found)),
+    }
+    Ok(if found.confirmed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn unit(what: What) -> &'static str {
+    match what {
+        What::Rate => "requests per second",
+        What::Clients => "clients",
+    }
+}
+
+fn tell(search: &Search, watched: bool, news: &News<'_>) {
+    match news {
+        News::Trying(level, progress) if watched => {
+            let now = progress.recent_per_second;
+            let _ = write!(
+                stderr(),
+                "\r\x1b[Ktrying {level:.0} {}: {now:.0} answers per second",
+                unit(search.what)
+            );
+        }
+        News::Trying(..) => {}
+        News::Done(probe) => {
+            let clear = if watched { "\r\x1b[K" } else { "" };
+            let _ = writeln!(stderr(), "{clear}{}", line(probe, search.what));
+        }
+    }
+}
+
+/// A probe in a line.
+fn line(probe: &Probe, what: What) -> String {
+    let time = |us: Option<u64>| us.map_or("n/a".into(), |us| duration(us as f64));
+    let word = if probe.kept { "kept" } else { "missed" };
+    let why = probe.reasons.join("; ");
+    format!(
+        "{:>10.0} {}: {word}, p50 {}, p99 {}{}{why}",
+        probe.level,
+        unit(what),
+        time(probe.p50_us),
+        time(probe.p99_us),
+        if why.is_empty() { "" } else { "; " }
+    )
+}
+
+fn text(search: &Search, found: &Capacity) -> String {
+    let unit = unit(found.what);
+    let target: Vec<String> = search.target.iter().map(ToString::to_string).collect();
+    let mut text = format!("{} within {}\n\n", search.plan.url, target.join(", "));
+    text += &knee(found);
+    text += &match found.below {
+        Some(below) => format!("\ncarries {:.0} {unit}, and less than {below:.0}\n", found.at_least),
+        None => format!("\ncarries at least {:.0} {unit}\n", found.at_least),
+    };
+    if !found.reason.is_empty() {
+        text += &format!("above that: {}\n", found.reason);
+    }
+    if found.probes.iter().any(|probe| probe.client_bound && !probe.kept) {
+        text += "the load generator was at its own limit where it was missed: the server may carry more\n";
+    }
+    if !found.confirmed {
+        text += "NOT CONFIRMED: tried again for three times as long, it missed the target\n";
+    }
+    text
+}
+
+/// The response time over the level, drawn with characters; each level once, by its best probe.
+fn knee(found: &Capacity) -> String {
+    // Where too few answers came for a 99th percentile, the longest time stands for it.
+    let late = |probe: &Probe| probe.p99_us.unwrap_or(probe.max_us);
+    let early = |probe: &Probe| probe.p50_us.unwrap_or_else(|| late(probe));
+    let mut probes: Vec<&Probe> = found.probes.iter().filter(|probe| probe.max_us > 0).collect();
+    probes.sort_by(|a, b| a.level.total_cmp(&b.level).then(late(a).cmp(&late(b))));
+    probes.dedup_by_key(|probe| probe.level);
+    let log = |us: u64| (us.max(1) as f64).ln();
+    let least = probes.iter().map(|probe| log(early(probe))).fold(f64::MAX, f64::min);
+    let most = probes.iter().map(|probe| log(late(probe))).fold(f64::MIN, f64::max);
+    let at = |us: u64| ((log(us) - least) / (most - least).max(1e-9) * (WIDTH - 1) as f64).round() as usize;
+    let mut text = format!("{:>12}  {:WIDTH$}  p99\n", "level", "o median, x 99th percentile (logarithmic)");
+    for probe in probes {
+        let mut bar = vec![' '; WIDTH];
+        bar[at(early(probe)).min(WIDTH - 1)] = 'o';
+        bar[at(late(probe)).min(WIDTH - 1)] = 'x';
+        let bar: String = bar.into_iter().collect();
+        let mark = if probe.kept { "" } else { "  missed" };
+        let most = if probe.p99_us.is_some() { "" } else { " at most" };
+        text += &format!("{:>12.0}  {bar}  {}{most}{mark}\n", probe.level, duration(late(probe) as f64));
+    }
+    text
+}
