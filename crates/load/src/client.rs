@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use wire::{AnswerFraming, AnswerHead, ChunkedDecoder, FieldStorage, parse_answer};
 
+use crate::mix::Mix;
 use crate::pace::Pace;
 use crate::record::{Fault, Phases, Recorder, Times};
 
@@ -18,7 +19,8 @@ const BACK_OFF: Duration = Duration::from_millis(10);
 /// What the connections of one thread share.
 pub(crate) struct Job {
     pub(crate) address: SocketAddr,
-    pub(crate) request: Vec<u8>,
+    pub(crate) mix: Mix,
+    pub(crate) pipeline: u32,
     pub(crate) to_head: bool,
     pub(crate) close: bool,
     pub(crate) timeout: Duration,
@@ -46,10 +48,18 @@ impl Job {
         }
         self.under_way.set(self.under_way.get() + 1);
     }
+
+    fn ended(&self, complete: bool) {
+        self.under_way.set(self.under_way.get() - 1);
+        self.live.ended(complete);
+    }
 }
 
 /// Runs one connection, connecting again whenever it ends, until no request may be started.
 pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
+    if job.pipeline > 1 {
+        return pipelined(io, job).await;
+    }
     let mut connection: Option<Tcp<D>> = None;
     let (mut last, mut staying) = (None, false);
     while let Some(begin) = job.pace.next(&io, last, staying, || job.may_send()).await {
@@ -58,8 +68,7 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
         let mut phases = Phases::default();
         let result = exchange(&io, &job, &mut connection, begin.sent, until, &mut phases).await;
         let end = Instant::now();
-        job.under_way.set(job.under_way.get() - 1);
-        job.live.ended(result.is_ok());
+        job.ended(result.is_ok());
         let times = Times { due: begin.due, sent: begin.sent, end, phases };
         match result {
             Ok(answer) => {
@@ -107,12 +116,85 @@ async fn exchange<D: Driver>(
             wire
         }
     };
-    let mut rest = &job.request[..];
+    send(wire, job.mix.next(), More::No, until).await?;
+    receive(wire, job.to_head, start, until, phases).await
+}
+
+/// Sends bytes.
+async fn send<T: Transport>(wire: &mut T, bytes: &[u8], more: More, until: Deadline) -> Result<(), Fault> {
+    let mut rest = bytes;
     while !rest.is_empty() {
         rest = &rest[wire.output().append(rest)..];
-        wire.flush(More::No, until).await.map_err(fault)?;
+        if more == More::No || !rest.is_empty() {
+            wire.flush(more, until).await.map_err(fault)?;
+        }
     }
-    receive(wire, job.to_head, start, until, phases).await
+    Ok(())
+}
+
+/// Runs one connection that sends several requests at once and then receives their answers, until none may be started.
+async fn pipelined<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
+    let mut connection: Option<Tcp<D>> = None;
+    while job.may_send() {
+        let mut waiting = 0;
+        while waiting < job.pipeline && job.may_send() {
+            job.sends_one();
+            waiting += 1;
+        }
+        let sent = Instant::now();
+        let result = batch(&io, &job, &mut connection, sent, &mut waiting).await;
+        let Err(fault) = result else { continue };
+        connection = None;
+        let end = Instant::now();
+        let times = Times { due: sent, sent, end, phases: Phases::default() };
+        // The one that failed, and those behind it, which nobody will answer any more.
+        for at in 0..waiting {
+            job.ended(false);
+            job.recorder.borrow_mut().fault(if at == 0 { fault } else { Fault::ClosedEarly }, &times);
+        }
+        if matches!(fault, Fault::ConnectRefused | Fault::ConnectTimeout | Fault::ConnectFailed) {
+            io.sleep(Deadline::at(end + BACK_OFF)).await;
+        }
+    }
+}
+
+/// Sends as many requests as wait, and receives their answers; `waiting` counts those that are still to come.
+async fn batch<D: Driver>(
+    io: &Io<D>,
+    job: &Job,
+    connection: &mut Option<Tcp<D>>,
+    sent: Instant,
+    waiting: &mut u32,
+) -> Result<(), Fault> {
+    let until = Deadline::at(sent + job.timeout);
+    let mut connected = None;
+    let wire = match connection {
+        Some(wire) => wire,
+        None => {
+            let wire = connection.insert(connect(io, job.address, until).await?);
+            connected = Some(sent.elapsed());
+            wire
+        }
+    };
+    for at in (0..*waiting).rev() {
+        send(wire, job.mix.next(), if at == 0 { More::No } else { More::Follows }, until).await?;
+    }
+    while *waiting > 0 {
+        let mut phases = Phases { connect: connected.take(), first_byte: None };
+        let answer = receive(wire, job.to_head, sent, until, &mut phases).await?;
+        *waiting -= 1;
+        job.ended(true);
+        let times = Times { due: sent, sent, end: Instant::now(), phases };
+        job.recorder.borrow_mut().response(answer.code, answer.bytes, &times);
+        if !answer.keep_alive && *waiting > 0 {
+            return Err(Fault::ClosedEarly);
+        }
+        if !answer.keep_alive {
+            *connection = None;
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 async fn connect<D: Driver>(io: &Io<D>, address: SocketAddr, until: Deadline) -> Result<Tcp<D>, Fault> {

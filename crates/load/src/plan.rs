@@ -29,12 +29,36 @@ pub struct Plan {
     pub timeout_s: f64,
     /// One connection per request (`Connection: close`), as ab without -k and Webbench do.
     pub close: bool,
+    /// Requests that are sent at once on a connection before the first answer is awaited (pipelining); only in a closed
+    /// loop without think time.
+    #[serde(default = "one")]
+    pub pipeline: u32,
+    /// What to ask for instead of the URL's own path; empty for that.
+    #[serde(default)]
+    pub targets: Vec<Wanted>,
+    /// Content of each request.
+    #[serde(default)]
+    pub body: String,
     /// Request method.
     pub method: String,
     /// Extra request fields, in order. `Host` may be given; otherwise it is taken from the URL.
     pub fields: Vec<(String, String)>,
     /// Cores the load's threads are pinned to, in turn; empty means not pinned.
     pub cpus: Vec<usize>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// Something to ask for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Path and query.
+    pub path: String,
+    /// How often it is asked for, in relation to the others. If all are equal they take turns.
+    pub weight: f64,
 }
 
 /// When requests are sent (Schroeder, Wierman, Harchol-Balter: Open Versus Closed, NSDI 2006).
@@ -131,6 +155,9 @@ const LONGEST_S: f64 = 7.0 * 86_400.0;
 /// Descriptors a load needs beside those of its connections.
 const DESCRIPTORS_BESIDE: u64 = 32;
 
+/// Most requests that are sent at once.
+const MOST_PIPELINED: u32 = 1000;
+
 /// Highest rate that a plan may ask for, in requests per second; no host comes near it.
 const MOST_RATE: f64 = 1e8;
 
@@ -196,6 +223,9 @@ impl Plan {
             warmup_s: 0.0,
             timeout_s: 15.0,
             close: false,
+            pipeline: 1,
+            targets: Vec::new(),
+            body: String::new(),
             method: "GET".into(),
             fields: Vec::new(),
             cpus: Vec::new(),
@@ -235,6 +265,7 @@ impl Plan {
             }
         }
         self.arrivals.validate().map_err(Error::Plan)?;
+        self.validate_requests().map_err(Error::Plan)?;
         if self.method.is_empty()
             || !self.method.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         {
@@ -254,6 +285,32 @@ impl Plan {
                     "field {name}: the load sets it itself; for a connection per request use `close`"
                 ));
             }
+        }
+        Ok(())
+    }
+
+    fn validate_requests(&self) -> Result<(), String> {
+        let plain = self.arrivals == Arrivals::default() && !self.close;
+        match self.pipeline {
+            1 => {}
+            2..=MOST_PIPELINED if plain => {}
+            2..=MOST_PIPELINED => {
+                return Err("pipelining is for closed loops that keep connections and do not think".into());
+            }
+            other => return Err(format!("pipeline {other}: must be 1 to {MOST_PIPELINED}")),
+        }
+        for Wanted { path, weight } in &self.targets {
+            if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+                return Err(format!(
+                    "path {path:?}: must begin with / and have no spaces; write them with %"
+                ));
+            }
+            if !(0.0..=1e9).contains(weight) {
+                return Err(format!("weight {weight} of {path}: must be 0 to 1000000000"));
+            }
+        }
+        if !self.targets.is_empty() && self.targets.iter().all(|wanted| wanted.weight == 0.0) {
+            return Err("every path weighs 0: some weight must be above 0".into());
         }
         Ok(())
     }

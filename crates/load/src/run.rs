@@ -17,6 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::client::{Job, client};
 use crate::error::Error;
 use crate::host::Sample;
+use crate::mix::Mix;
 use crate::outcome::{Host, Outcome};
 use crate::pace::Pace;
 use crate::plan::{Plan, Stop};
@@ -120,7 +121,8 @@ pub fn run_until(
             },
             cpu: plan.cpus.get(index as usize % plan.cpus.len().max(1)).copied(),
             cancel: cancel.clone(),
-            request: target.request(plan),
+            mix: Mix::new(&target, plan, index, threads),
+            pipeline: plan.pipeline,
             address,
             to_head: plan.method == "HEAD",
             close: plan.close,
@@ -161,7 +163,8 @@ struct Worker {
     requests: u64,
     cpu: Option<usize>,
     cancel: Switch,
-    request: Vec<u8>,
+    mix: Mix,
+    pipeline: u32,
     address: std::net::SocketAddr,
     to_head: bool,
     close: bool,
@@ -188,7 +191,8 @@ impl Worker {
         let Window { from, until, .. } = self.schedule;
         let job = Rc::new(Job {
             address: self.address,
-            request: self.request,
+            mix: self.mix,
+            pipeline: self.pipeline,
             to_head: self.to_head,
             close: self.close,
             timeout: self.timeout,

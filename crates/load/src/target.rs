@@ -54,9 +54,9 @@ impl Target {
         addresses.next().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
     }
 
-    /// The bytes of the plan's request.
-    pub(crate) fn request(&self, plan: &Plan) -> Vec<u8> {
-        let mut request = format!("{} {} HTTP/1.1\r\n", plan.method, self.path);
+    /// The bytes of the plan's request, for another path than the URL's if there is one.
+    pub(crate) fn request(&self, plan: &Plan, path: Option<&str>) -> Vec<u8> {
+        let mut request = format!("{} {} HTTP/1.1\r\n", plan.method, path.unwrap_or(&self.path));
         if !plan.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             request.push_str(&format!("Host: {}\r\n", self.authority));
         }
@@ -66,7 +66,11 @@ impl Target {
         if plan.close {
             request.push_str("Connection: close\r\n");
         }
+        if !plan.body.is_empty() {
+            request.push_str(&format!("Content-Length: {}\r\n", plan.body.len()));
+        }
         request.push_str("\r\n");
+        request.push_str(&plan.body);
         request.into_bytes()
     }
 }
@@ -110,11 +114,11 @@ mod tests {
     fn the_request_has_one_host() {
         let mut plan = Plan::new("http://127.0.0.1:8080/x?y");
         let target = Target::parse(&plan.url).unwrap();
-        assert_eq!(target.request(&plan), b"GET /x?y HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n");
+        assert_eq!(target.request(&plan, None), b"GET /x?y HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n");
         plan.close = true;
         plan.fields = vec![("host".into(), "example.org".into())];
         assert_eq!(
-            target.request(&plan),
+            target.request(&plan, None),
             b"GET /x?y HTTP/1.1\r\nhost: example.org\r\nConnection: close\r\n\r\n"
         );
     }

@@ -243,3 +243,26 @@ fn a_plan_that_cannot_be_run_is_explained() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+#[test]
+fn requests_that_are_sent_at_once_are_all_answered_or_counted() {
+    let address = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let outcome = run(&Plan { pipeline: 16, ..plan(address, 100) }, &mut |_| ()).unwrap();
+    assert_eq!((outcome.requests, outcome.errors.total(), outcome.response_time_us.count), (100, 0, 100));
+    // It answers three and closes: of each batch of 8, five are lost, and said to be.
+    let address = server(|mut stream| {
+        for _ in 0..3 {
+            if !request(&mut stream) {
+                return;
+            }
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+        // Read what else was sent, so that the close is no reset.
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        while request(&mut stream) {}
+    });
+    let outcome = run(&Plan { pipeline: 8, ..plan(address, 80) }, &mut |_| ()).unwrap();
+    assert_eq!((outcome.requests, outcome.errors.closed_early, outcome.errors.total()), (30, 50, 50));
+    let bad = Plan { pipeline: 8, close: true, ..plan(address, 80) };
+    assert!(run(&bad, &mut |_| ()).unwrap_err().to_string().contains("pipelining is for closed loops"));
+}

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::io::{IsTerminal, Write, stderr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
 use load::sample::Sampler;
-use load::{Arrivals, Outcome, Phase, Plan, Progress, Rate, Session, Spacing, Stop, Switch, Threshold};
+use load::{
+    Arrivals, Outcome, Phase, Plan, Progress, Rate, Session, Spacing, Stop, Switch, Threshold, Wanted,
+};
 use plimsoll::signals::Watch;
 
 use super::Failure;
@@ -54,9 +57,19 @@ pub(super) struct Args {
     /// A connection for every request
     #[arg(long)]
     close: bool,
-    /// Request method
-    #[arg(long, value_name = "METHOD", default_value = "GET")]
-    method: String,
+    /// Requests sent at once on each connection before their answers are awaited (closed loop)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pipeline: u32,
+    /// File with a path (or a URL of the same server) on each line, and maybe a weight behind it; without weights they take
+    /// turns
+    #[arg(long, value_name = "FILE")]
+    url_file: Option<PathBuf>,
+    /// Content of each request, or with @ the file that has it; the method is POST then, unless it is given
+    #[arg(long, value_name = "TEXT|@FILE", default_value = "")]
+    body: String,
+    /// Request method [default: GET]
+    #[arg(long, value_name = "METHOD")]
+    method: Option<String>,
     /// Request field, `Name: value`; may be given several times
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = parse_field)]
     headers: Vec<(String, String)>,
@@ -99,6 +112,18 @@ enum SpacingFlag {
     Poisson,
 }
 
+/// A line of a file of URLs.
+fn wanted(line: &str) -> anyhow::Result<Wanted> {
+    let (url, weight) = line.split_once(char::is_whitespace).unwrap_or((line, "1"));
+    let path = match url.split_once("://") {
+        // Whatever server it names, it is asked of the one that is loaded.
+        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => url,
+    };
+    let weight = weight.trim().parse().with_context(|| format!("{weight:?} is no weight"))?;
+    Ok(Wanted { path: path.into(), weight })
+}
+
 fn parse_field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("must be of the form Name: value")?;
     Ok((name.trim().into(), value.trim().into()))
@@ -116,12 +141,17 @@ impl Args {
         Arrivals::Open { rate, spacing, seed: self.seed, session }
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> anyhow::Result<Plan> {
         let stop = match (self.requests, self.duration) {
             (Some(requests), _) => Stop::Requests(requests),
             (None, duration) => Stop::Seconds(duration.unwrap_or(Duration::from_secs(10)).as_secs_f64()),
         };
-        Plan {
+        let body = match self.body.strip_prefix('@') {
+            Some(file) => fs::read_to_string(file).with_context(|| format!("cannot read --body {file}"))?,
+            None => self.body.clone(),
+        };
+        let default = if body.is_empty() { "GET" } else { "POST" };
+        Ok(Plan {
             connections: self.connections,
             arrivals: self.arrivals(),
             threads: self.threads,
@@ -129,16 +159,33 @@ impl Args {
             warmup_s: self.warmup.as_secs_f64(),
             timeout_s: self.timeout.as_secs_f64(),
             close: self.close,
-            method: self.method.clone(),
+            pipeline: self.pipeline,
+            targets: self.targets()?,
+            body,
+            method: self.method.clone().unwrap_or_else(|| default.into()),
             fields: self.headers.clone(),
             cpus: self.cpus.clone(),
             ..Plan::new(&self.url)
-        }
+        })
+    }
+
+    /// What the file of URLs says.
+    fn targets(&self) -> anyhow::Result<Vec<Wanted>> {
+        let Some(file) = &self.url_file else { return Ok(Vec::new()) };
+        let text =
+            fs::read_to_string(file).with_context(|| format!("cannot read --url-file {}", file.display()))?;
+        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+        let used = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let targets: Vec<Wanted> = used
+            .map(|(at, line)| wanted(line).with_context(|| format!("{}, line {at}", file.display())))
+            .collect::<anyhow::Result<_>>()?;
+        anyhow::ensure!(!targets.is_empty(), "--url-file {}: there is no path in it", file.display());
+        Ok(targets)
     }
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
-    let plan = args.plan();
+    let plan = args.plan().map_err(Failure::usage)?;
     if args.rate.is_some() && args.session.is_none() && !args.think.is_zero() {
         eprintln!("plimsoll: warning: --think has no effect on an open loop without --session");
     }

@@ -162,3 +162,33 @@ fn an_open_loop_is_kept_and_the_server_is_looked_at() {
     assert_eq!(says(&[&url, "--rate", "saw:1@2s"]).1, Some(2));
     assert_eq!(says(&[&url, "--spacing", "constant"]).1, Some(2));
 }
+
+#[test]
+fn several_paths_bodies_and_pipelines_arrive_as_they_were_asked_for() {
+    let site = site();
+    let log = tempfile::tempdir().unwrap();
+    let path = log.path().join("access.log");
+    let flags = ["--workloads", "--access-log", path.to_str().unwrap()];
+    let server = Server::start(site.path(), &flags);
+    let urls = log.path().join("urls");
+    std::fs::write(&urls, "# two paths\n/1k.html\nhttp://elsewhere/empty\n").unwrap();
+    let url = server.url("/");
+    let asked = ["-n", "100", "-c", "2", "-t", "1", "--url-file", urls.to_str().unwrap()];
+    assert_eq!(bench(&[&[url.as_str()], &asked[..]].concat())["requests"], 100);
+    let piped = bench(&[&server.url("/1k.html"), "-n", "160", "-c", "2", "-t", "1", "--pipeline", "16"]);
+    assert_eq!((&piped["requests"], &piped["statuses"]["200"]), (&160.into(), &160.into()));
+    assert_eq!(
+        bench(&[&server.url("/echo"), "-n", "10", "-c", "1", "--body", "hello"])["statuses"]["200"],
+        10
+    );
+    server.stop();
+    let lines = std::fs::read_to_string(path).unwrap();
+    let count = |what: &str| lines.matches(what).count();
+    assert_eq!(
+        [count("\"GET /1k.html "), count("\"GET /empty "), count("\"POST /echo ")],
+        [50 + 160, 50, 10]
+    );
+    std::fs::write(&urls, "/a b c\n").unwrap();
+    let (text, status) = says(&[&[url.as_str()], &asked[..]].concat());
+    assert!(status == Some(2) && text.contains("line 1"), "{text}");
+}
