@@ -4,6 +4,7 @@
 pub mod capacity;
 mod client;
 mod error;
+pub mod hdr;
 mod host;
 mod mix;
 mod notation;

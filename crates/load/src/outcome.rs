@@ -44,6 +44,9 @@ pub struct Outcome {
     /// (or of connecting, when a connection is made for it), in an open one from when the request was due, so that a
     /// server that stalls cannot hide how many requests waited (coordinated omission).
     pub response_time_us: Distribution,
+    /// The same as a histogram of three digits, in the text form of HdrHistogram, to be merged with others.
+    #[serde(default)]
+    pub response_time_histogram: String,
     /// Time to make a connection, for the requests that one was made for.
     #[serde(default)]
     pub connect_us: Distribution,
@@ -89,6 +92,7 @@ impl Outcome {
             bytes_received: 0,
             bytes_per_second: 0.0,
             response_time_us: Distribution::default(),
+            response_time_histogram: String::new(),
             connect_us: Distribution::default(),
             first_byte_us: Distribution::default(),
             transfer_us: Distribution::default(),
@@ -225,7 +229,7 @@ pub struct Client {
 }
 
 /// One second of a load.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
     /// Seconds since measuring started, at the start of this one.
     pub at_s: u64,
@@ -237,4 +241,10 @@ pub struct Second {
     pub p50_us: u64,
     /// 99th percentile of the response time in this second, in microseconds; 0 where there was none.
     pub p99_us: u64,
+    /// Longest response time in this second, in microseconds.
+    #[serde(default)]
+    pub max_us: u64,
+    /// The response times of this second as a histogram of two digits, in the text form of HdrHistogram; see [`crate::hdr`].
+    #[serde(default)]
+    pub histogram: String,
 }

@@ -343,9 +343,12 @@ mod tests {
         }
     }
 
+    /// Uses that much processor time, however long it takes.
     fn spin(time: Duration) {
-        let start = Instant::now();
-        while start.elapsed() < time {
+        let used = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let used = || Duration::new(used().tv_sec as u64, used().tv_nsec as u32);
+        let start = used();
+        while used().saturating_sub(start) < time {
             std::hint::spin_loop();
         }
     }
@@ -365,10 +368,10 @@ mod tests {
     fn threads_that_have_ended_are_not_forgotten() {
         let pid = std::process::id();
         let before = Sample::of_tree(pid);
-        let threads = (0..4).map(|_| thread::spawn(|| spin(Duration::from_millis(300))));
+        let threads = (0..4).map(|_| thread::spawn(|| spin(Duration::from_millis(75))));
         threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
         let used = Sample::of_tree(pid).since(&before, 1);
-        // Other tests share this process and the cores: at least two threads' worth must be seen.
+        // 0.3 s were used, of which ticks of 10 ms may lose some.
         assert!(used.cpu_s > 0.2, "{used:?}");
     }
 

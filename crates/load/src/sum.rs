@@ -46,6 +46,7 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, seen: See
         bytes_received: bytes,
         bytes_per_second: per_second(bytes),
         response_time_us: distribution(&histograms.response),
+        response_time_histogram: crate::hdr::encode(&histograms.response),
         connect_us: distribution(&histograms.connect),
         first_byte_us: distribution(&histograms.first_byte),
         transfer_us: distribution(&histograms.transfer),

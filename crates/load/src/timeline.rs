@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::hdr::encode;
 use crate::outcome::Second;
 use crate::record::SecondPart;
 
@@ -49,7 +50,15 @@ impl Timeline {
         }
         let requests = part.times.len();
         let at = |quantile| if requests == 0 { 0 } else { part.times.value_at_quantile(quantile) };
-        let second = Second { at_s: index, requests, errors: part.errors, p50_us: at(0.5), p99_us: at(0.99) };
+        let second = Second {
+            at_s: index,
+            requests,
+            errors: part.errors,
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            max_us: part.times.max(),
+            histogram: encode(&part.times),
+        };
         match self.done.get_mut(index as usize) {
             // A part that came too late: its counts still count.
             Some(early) => {

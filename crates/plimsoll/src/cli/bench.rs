@@ -79,7 +79,7 @@ pub(super) struct Args {
     /// Process of the server, to look at what it uses; those that it has started count too
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// Form of the result: for people, as ab or wrk print it, as JSON or as CSV
+    /// Form of the result: for people, as ab or wrk print it, as JSON, as CSV, or as a log of HdrHistogram
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     format: Format,
     /// What must be reached, or the exit status is 1: 'p99<50ms,errors<0.1%,rate>1000'
@@ -102,6 +102,8 @@ enum Format {
     Json,
     /// A line of names, a line of values
     Csv,
+    /// An interval log of HdrHistogram, a line for each second
+    Hdr,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -206,6 +208,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         Format::Ab => print!("{}", load::report::ab(&outcome)),
         Format::Wrk => print!("{}", load::report::wrk(&outcome)),
         Format::Json => println!("{}", json(&outcome)?),
+        Format::Hdr => print!("{}", load::hdr::log(&outcome)),
         Format::Csv => print!("{}", load::report::csv(&outcome)),
     }
     if outcome.requests == 0 {
