@@ -216,7 +216,15 @@ impl Hunt<'_> {
 
     fn probe(&mut self, level: f64, seconds: f64) -> Result<bool, Error> {
         let seconds = self.long_enough(level, seconds);
-        let outcome = (self.measure)(level, seconds, self.news)?;
+        let mut outcome = (self.measure)(level, seconds, self.news)?;
+        // How fast clients are answered is only known now: too few answers to tell are no miss.
+        let needed = self.samples_needed();
+        if (outcome.response_time_us.count as f64) < needed && outcome.requests_per_second > 0.0 {
+            let longer = (needed * SPARE / outcome.requests_per_second).min(LONGEST_S);
+            if longer > seconds {
+                outcome = (self.measure)(level, longer, self.news)?;
+            }
+        }
         let mut reasons: Vec<String> =
             self.search.target.iter().filter_map(|threshold| threshold.missed_by(&outcome)).collect();
         let unsent = outcome.offered.as_ref().is_some_and(|offered| offered.unsent > 0);
@@ -245,7 +253,7 @@ impl Hunt<'_> {
 
     /// Seconds in which enough is answered to know what the target asks for.
     fn long_enough(&self, level: f64, seconds: f64) -> f64 {
-        let needed = self.search.target.iter().map(Threshold::samples_needed).fold(1.0, f64::max) * SPARE;
+        let needed = self.samples_needed() * SPARE;
         let rate = match self.search.what {
             What::Rate => level,
             What::Clients => {
@@ -253,6 +261,10 @@ impl Hunt<'_> {
             }
         };
         seconds.max((needed / rate).min(LONGEST_S))
+    }
+
+    fn samples_needed(&self) -> f64 {
+        self.search.target.iter().map(Threshold::samples_needed).fold(1.0, f64::max)
     }
 
     fn is_tired(&self) -> bool {

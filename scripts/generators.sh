@@ -1,0 +1,61 @@
+#!/bin/bash
+# Load generators against the floor, the server on one core and the generator on the other: requests per second and the
+# generator's own processor time per request, rounds in turn, medians: generators.sh [ROUNDS [SECONDS]].
+# wrk, h2load and ab are installed; oha and bombardier take part where they are there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rounds=${1:-5}
+seconds=${2:-3}
+scripts/setup.sh cc curl wrk apache2-utils nghttp2-client
+cargo build --release --locked
+bin=${CARGO_TARGET_DIR:-target}/release
+dir=$(mktemp -d)
+port=8098
+taskset -c 0 "$bin/plimsoll-floor" --port $port --bytes 1024 >/dev/null 2>&1 &
+floor=$!
+trap 'kill $floor 2>/dev/null || true; rm -rf "$dir"' EXIT
+url=http://127.0.0.1:$port/
+until curl -s -o /dev/null "$url"; do sleep 0.1; done
+
+# Prints NAME CONNECTIONS RATE CPU_US: the pattern finds the number of requests in what the generator says.
+try() { # NAME CONNECTIONS PATTERN COMMAND...
+    local name=$1 connections=$2 pattern=$3
+    shift 3
+    command -v "$1" >/dev/null || return 0
+    TIMEFORMAT='%R %U %S'
+    { time taskset -c 1 "$@" >"$dir/out" 2>&1; } 2>"$dir/time"
+    local requests
+    requests=$(sed -nE "s/$pattern/\\1/p" "$dir/out" | head -1)
+    if [ -z "$requests" ]; then
+        echo "generators: $name said nothing to go by:" >&2
+        tail -5 "$dir/out" >&2
+        return 0
+    fi
+    read -r real user system <"$dir/time"
+    awk "BEGIN { printf \"%s %d %.0f %.2f\\n\", \"$name\", $connections, $requests / $real, ($user + $system) * 1e6 / $requests }"
+}
+
+for round in $(seq "$rounds"); do
+    for c in 64 1000; do
+        try plimsoll $c '^  requests +([0-9]+) .*' "$bin/plimsoll" bench "$url" -c $c -d "${seconds}s" --threads 1
+        try wrk $c '^ *([0-9]+) requests in .*' wrk -t1 -c$c -d"${seconds}s" --latency "$url"
+        try h2load $c '.* ([0-9]+) done.*' h2load --h1 -t1 -c$c -D "$seconds" "$url"
+        try ab $c '^Complete requests: +([0-9]+)' ab -q -k -c $c -t "$seconds" -n 100000000 "$url"
+        try oha $c '.*\[200\] +([0-9]+) responses.*' oha --no-tui -c $c -z "${seconds}s" "$url"
+        try bombardier $c '.*2xx - ([0-9]+),.*' bombardier -c $c -d "${seconds}s" "$url"
+    done
+done | tee "$dir/all"
+
+printf '\n| generator | connections | requests/s | client CPU us per request |\n|---|---:|---:|---:|\n'
+median() { # NAME CONNECTIONS COLUMN
+    awk -v n="$1" -v c="$2" -v k="$3" '$1 == n && $2 == c { print $k }' "$dir/all" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'
+}
+for c in 64 1000; do
+    for name in $(awk '{ print $1 }' "$dir/all" | awk '!seen[$0]++'); do
+        printf '| %s | %s | %s | %s |\n' "$name" $c "$(median "$name" $c 3)" "$(median "$name" $c 4)"
+    done
+done
+for c in 64 1000; do
+    awk "BEGIN { printf \"generators: at $c connections %.2f x the rate of wrk; at least 1.2 x is the budget\\n\", $(median plimsoll $c 3) / $(median wrk $c 3) }"
+done
