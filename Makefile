@@ -12,12 +12,13 @@ test: ## Everything that must hold: style, lints, tests with real clients, docum
 	@scripts/test.sh
 
 bench: ## Processor time per request of every model, features, large files, many files, beside the floor and peers; fails where a budget is missed
-	@scripts/setup.sh cc curl wrk nginx-light lighttpd
+	@scripts/setup.sh cc curl wrk nghttp2-client nginx-light lighttpd
 	cargo build --release --locked
 	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run architectures
 	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run site
 	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run large-files
 	@scripts/directory.sh
+	@scripts/generators.sh
 
 soak: ## Slow and fast requests side by side, for an hour or as long as DURATION says
 	@scripts/soak.sh $(or $(DURATION),1h)
