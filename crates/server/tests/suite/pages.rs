@@ -144,8 +144,16 @@ fn rules_say_how_long_files_may_be_kept() {
     assert_eq!(field(&get(&site, "GET /"), "Cache-Control"), Some("no-cache"));
     let again = get(&site, "GET /assets/app.js\nIf-None-Match: *");
     assert_eq!((status(&again), field(&again, "Cache-Control")), (304, Some("max-age=31536000, immutable")));
-    for request in ["GET /", "GET /missing", "GET /assets", "POST /", "OPTIONS /", "GET /\nIf-None-Match: *"]
-    {
+    for request in [
+        "GET /",
+        "GET /missing",
+        "GET /assets",
+        "POST /",
+        "OPTIONS /",
+        "GET /\nIf-None-Match: *",
+        "GET /\nIf-Match: \"x\"",
+        "GET /\nRange: bytes=9-",
+    ] {
         assert_eq!(field(&get(&site, request), "X-Frame-Options"), Some("DENY"), "{request}");
     }
     assert_eq!(field(&get(&site, "GET /missing.html"), "Cache-Control"), None);

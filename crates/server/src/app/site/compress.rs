@@ -25,9 +25,12 @@ pub(super) struct Compressor {
 }
 
 struct Kept {
-    results: LruCache<(FileVersion, Coding), Kind>,
+    results: LruCache<Key, Kind>,
     bytes: usize,
 }
+
+/// A state of a file, a coding, and whether it was to be in that coding whatever comes of it.
+type Key = (FileVersion, Coding, bool);
 
 #[derive(Clone)]
 enum Kind {
@@ -44,7 +47,7 @@ pub(super) enum Compressed {
     Smaller(Arc<[u8]>),
     /// It does not get smaller: send it as it is.
     NotSmaller,
-    /// There is too much to do: send it as it is for now.
+    /// There is too much to do: send it as it is for now, to those who take that.
     Busy,
 }
 
@@ -68,21 +71,19 @@ impl Compressor {
         coding: Coding,
         by: By,
     ) -> Compressed {
-        let key = (version, coding);
-        match (self.kept().results.get(&key).cloned(), by) {
-            (Some(Kind::Smaller(bytes)), _) => return Compressed::Smaller(bytes),
-            (Some(Kind::NotSmaller), By::Source | By::Compressing) => return Compressed::NotSmaller,
-            (Some(Kind::UnderWay), By::Source | By::Compressing) => return Compressed::Busy,
-            _ => {}
-        }
-        if by == By::Force {
-            return Compressed::Smaller(encode(content, coding).into());
+        let force = by == By::Force;
+        let key = (version, coding, force);
+        match self.kept().results.get(&key) {
+            Some(Kind::Smaller(bytes)) => return Compressed::Smaller(bytes.clone()),
+            Some(Kind::NotSmaller) => return Compressed::NotSmaller,
+            Some(Kind::UnderWay) => return Compressed::Busy,
+            None => {}
         }
         let Some(_permit) = Permit::take(&self.permits) else { return Compressed::Busy };
         self.kept().put(key, Kind::UnderWay, self.room);
         let encoded = encode(content, coding);
-        let result =
-            if encoded.len() < content.len() { Kind::Smaller(encoded.into()) } else { Kind::NotSmaller };
+        let is_wanted = force || encoded.len() < content.len();
+        let result = if is_wanted { Kind::Smaller(encoded.into()) } else { Kind::NotSmaller };
         self.kept().put(key, result.clone(), self.room);
         match result {
             Kind::Smaller(bytes) => Compressed::Smaller(bytes),
@@ -96,7 +97,7 @@ impl Compressor {
 }
 
 impl Kept {
-    fn put(&mut self, key: (FileVersion, Coding), kind: Kind, room: usize) {
+    fn put(&mut self, key: Key, kind: Kind, room: usize) {
         self.bytes += kind.bytes();
         if let Some(old) = self.results.put(key, kind) {
             self.bytes -= old.bytes();

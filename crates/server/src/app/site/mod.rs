@@ -123,7 +123,8 @@ impl Site {
                 if request.head.asks.coding { Codings::of(request.head) } else { Codings::IDENTITY };
             match self.representation(page, codings) {
                 Ok(representation) => return representation.put_as_error(response),
-                Err(_) => tracing::warn!(page, "the page for errors is not there"),
+                // Said quietly: whoever asks for what is not there could fill the log.
+                Err(_) => tracing::debug!(page, "the page for errors is not there"),
             }
         }
         response.plain(response.status);

@@ -21,7 +21,9 @@ pub(super) fn present(head: &RequestHead<'_, '_>, representation: &Representatio
                 return;
             }
             Verdict::Failed => {
-                response.plain(Status::PRECONDITION_FAILED);
+                response
+                    .plain(Status::PRECONDITION_FAILED)
+                    .field_lines(representation.fields_of_every_answer());
                 return;
             }
         }
@@ -32,7 +34,10 @@ pub(super) fn present(head: &RequestHead<'_, '_>, representation: &Representatio
         }
         Ranges::Unsatisfiable => {
             let range = format!("bytes */{}", representation.content.len());
-            response.plain(Status::RANGE_NOT_SATISFIABLE).field("Content-Range", range.as_bytes());
+            response
+                .plain(Status::RANGE_NOT_SATISFIABLE)
+                .field("Content-Range", range.as_bytes())
+                .field_lines(representation.fields_of_every_answer());
         }
         Ranges::Parts(parts) => match &parts[..] {
             [part] => put_part(representation, part.clone(), response),

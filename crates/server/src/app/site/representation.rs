@@ -28,6 +28,8 @@ pub(super) struct Representation {
     fields: Box<[u8]>,
     /// Where the second part of the field lines begins; a 304 has only that (RFC 9110, 15.4.5).
     about: usize,
+    /// Where the last part begins, which every answer of the site has.
+    every: usize,
     /// The entity tag as it is sent.
     etag: Box<str>,
     modified: SystemTime,
@@ -116,10 +118,12 @@ impl Representation {
         if varies {
             put(&mut fields, "Vary", b"Accept-Encoding");
         }
+        let every = fields.len();
         fields.extend_from_slice(&settings.extra_fields);
         Ok(Representation {
             fields: fields.into(),
             about,
+            every,
             etag: etag.into(),
             modified: version.modified(),
             media,
@@ -139,6 +143,11 @@ impl Representation {
     /// The field lines without those that describe the content.
     pub(super) fn fields_without_content(&self) -> &[u8] {
         &self.fields[self.about..]
+    }
+
+    /// The field lines that every answer of the site has.
+    pub(super) fn fields_of_every_answer(&self) -> &[u8] {
+        &self.fields[self.every..]
     }
 
     /// What conditions are judged by.
@@ -205,8 +214,10 @@ fn compressed(
 ) -> Result<(Coding, Content, bool), Missing> {
     let (content, steady) = read_whole(&file, version)?;
     // Bytes of no one state must not be kept as the compressed form of that state.
-    if !steady && by != By::Force {
-        return Ok((Coding::Identity, Content::Memory(content.into()), false));
+    match (steady, by) {
+        (true, _) => {}
+        (false, By::Force) => return Err(Missing::Exhausted),
+        (false, _) => return Ok((Coding::Identity, Content::Memory(content.into()), false)),
     }
     Ok(match compressor.compress(&content, version, coding, by) {
         Compressed::Smaller(bytes) => (coding, Content::Memory(bytes), steady),
@@ -214,6 +225,7 @@ fn compressed(
             let (content, steady) = read(file, version)?;
             (Coding::Identity, content, steady)
         }
+        Compressed::Busy if by == By::Force => return Err(Missing::Exhausted),
         Compressed::Busy => {
             let (content, _) = read(file, version)?;
             (Coding::Identity, content, false)
