@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Deadline, Driver, Error, Io, More, Stream, Tcp, Transport};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 use wire::{AnswerFraming, AnswerHead, ChunkedDecoder, FieldStorage, parse_answer};
 
 use crate::mix::Mix;
@@ -21,6 +21,9 @@ pub(crate) struct Job {
     pub(crate) address: SocketAddr,
     pub(crate) mix: Mix,
     pub(crate) pipeline: u32,
+    /// Addresses to come from, in turn, and which is next.
+    pub(crate) sources: u32,
+    pub(crate) next_source: Cell<u32>,
     pub(crate) to_head: bool,
     pub(crate) close: bool,
     pub(crate) timeout: Duration,
@@ -47,6 +50,13 @@ impl Job {
             self.left.set(self.left.get() - 1);
         }
         self.under_way.set(self.under_way.get() + 1);
+    }
+
+    /// The address that the next connection comes from, if that is not left to the kernel.
+    fn source(&self) -> Option<SocketAddr> {
+        let at = self.next_source.get();
+        self.next_source.set(if at + 1 >= self.sources { 0 } else { at + 1 });
+        (self.sources > 0).then(|| ([127, 0, 0, 2 + at as u8], 0).into())
     }
 
     fn ended(&self, complete: bool) {
@@ -111,7 +121,7 @@ async fn exchange<D: Driver>(
     let wire = match connection {
         Some(wire) => wire,
         None => {
-            let wire = connection.insert(connect(io, job.address, until).await?);
+            let wire = connection.insert(connect(io, job, until).await?);
             phases.connect = Some(start.elapsed());
             wire
         }
@@ -171,7 +181,7 @@ async fn batch<D: Driver>(
     let wire = match connection {
         Some(wire) => wire,
         None => {
-            let wire = connection.insert(connect(io, job.address, until).await?);
+            let wire = connection.insert(connect(io, job, until).await?);
             connected = Some(sent.elapsed());
             wire
         }
@@ -197,10 +207,14 @@ async fn batch<D: Driver>(
     Ok(())
 }
 
-async fn connect<D: Driver>(io: &Io<D>, address: SocketAddr, until: Deadline) -> Result<Tcp<D>, Fault> {
+async fn connect<D: Driver>(io: &Io<D>, job: &Job, until: Deadline) -> Result<Tcp<D>, Fault> {
+    let address = job.address;
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
         .map_err(|_| Fault::ConnectFailed)?;
+    if let Some(source) = job.source() {
+        bind(&socket, &source).map_err(|_| Fault::ConnectFailed)?;
+    }
     match Stream::connect(io, socket, address, until).await {
         Ok(stream) => Ok(Tcp::new(stream)),
         Err(Error::TimedOut) => Err(Fault::ConnectTimeout),

@@ -53,6 +53,17 @@ impl Sample {
     }
 }
 
+/// Ports that the kernel gives to connections from one address.
+pub(crate) fn ports() -> u64 {
+    const USUAL: u64 = 28_232;
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut ends = range.split_whitespace().map(|end| end.parse::<u64>());
+    match (ends.next(), ends.next()) {
+        (Some(Ok(first)), Some(Ok(last))) if first <= last => last - first + 1,
+        _ => USUAL,
+    }
+}
+
 /// A counter of a file that has a line of names, and below it a line of numbers, under the same label.
 fn counter(text: &str, label: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(label));

@@ -43,6 +43,10 @@ pub struct Plan {
     pub method: String,
     /// Extra request fields, in order. `Host` may be given; otherwise it is taken from the URL.
     pub fields: Vec<(String, String)>,
+    /// Addresses of this host that connections come from, in turn, 127.0.0.2 and on: each has as many ports of its own. Only
+    /// for servers on 127.0.0.0/8; 0 leaves it to the kernel.
+    #[serde(default)]
+    pub sources: u32,
     /// Cores the load's threads are pinned to, in turn; empty means not pinned.
     pub cpus: Vec<usize>,
 }
@@ -155,6 +159,9 @@ const LONGEST_S: f64 = 7.0 * 86_400.0;
 /// Descriptors a load needs beside those of its connections.
 const DESCRIPTORS_BESIDE: u64 = 32;
 
+/// Most source addresses.
+const MOST_SOURCES: u32 = 250;
+
 /// Most requests that are sent at once.
 const MOST_PIPELINED: u32 = 1000;
 
@@ -228,6 +235,7 @@ impl Plan {
             body: String::new(),
             method: "GET".into(),
             fields: Vec::new(),
+            sources: 0,
             cpus: Vec::new(),
         }
     }
@@ -252,6 +260,7 @@ impl Plan {
                 self.connections
             ));
         }
+        self.validate_ports().map_err(Error::Plan)?;
         let (what, seconds) = match self.stop {
             Stop::Requests(0) => return bad("requests 0: must be at least 1".into()),
             Stop::Requests(_) => ("duration", 1.0),
@@ -287,6 +296,24 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// Whether there are ports enough on this side.
+    fn validate_ports(&self) -> Result<(), String> {
+        if self.sources > MOST_SOURCES {
+            return Err(format!("sources {}: must be at most {MOST_SOURCES}", self.sources));
+        }
+        let ports = crate::host::ports();
+        let all = ports.saturating_mul(u64::from(self.sources.max(1)));
+        if u64::from(self.connections) <= all {
+            return Ok(());
+        }
+        Err(format!(
+            "connections {}: this host has {ports} ports for connections to one server (net.ipv4.ip_local_port_range); \
+             with {} source addresses there are enough",
+            self.connections,
+            u64::from(self.connections).div_ceil(ports.max(1))
+        ))
     }
 
     fn validate_requests(&self) -> Result<(), String> {

@@ -102,6 +102,12 @@ pub fn run_until(
     plan.validate()?;
     let target = Target::parse(&plan.url)?;
     let address = target.resolve()?;
+    if plan.sources > 0 && !matches!(address.ip(), std::net::IpAddr::V4(ip) if ip.is_loopback()) {
+        return Err(Error::Plan(format!(
+            "sources {}: only for servers on 127.0.0.0/8, and this is {address}",
+            plan.sources
+        )));
+    }
     let threads = plan.threads();
     let start = Instant::now();
     let from = start + Duration::from_secs_f64(plan.warmup_s);
@@ -124,6 +130,7 @@ pub fn run_until(
             mix: Mix::new(&target, plan, index, threads),
             pipeline: plan.pipeline,
             address,
+            sources: plan.sources,
             to_head: plan.method == "HEAD",
             close: plan.close,
             timeout: Duration::from_secs_f64(plan.timeout_s),
@@ -166,6 +173,7 @@ struct Worker {
     mix: Mix,
     pipeline: u32,
     address: std::net::SocketAddr,
+    sources: u32,
     to_head: bool,
     close: bool,
     timeout: Duration,
@@ -193,6 +201,8 @@ impl Worker {
             address: self.address,
             mix: self.mix,
             pipeline: self.pipeline,
+            sources: self.sources,
+            next_source: Cell::new(0),
             to_head: self.to_head,
             close: self.close,
             timeout: self.timeout,

@@ -73,6 +73,9 @@ pub(super) struct Args {
     /// Request field, `Name: value`; may be given several times
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = parse_field)]
     headers: Vec<(String, String)>,
+    /// Addresses that connections come from, 127.0.0.2 and on, each with ports of its own; for servers on 127.0.0.0/8
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    sources: u32,
     /// Cores the load's threads are pinned to, in turn: 1 or 0,2
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
     cpus: Vec<usize>,
@@ -165,6 +168,7 @@ impl Args {
             targets: self.targets()?,
             body,
             method: self.method.clone().unwrap_or_else(|| default.into()),
+            sources: self.sources,
             fields: self.headers.clone(),
             cpus: self.cpus.clone(),
             ..Plan::new(&self.url)

@@ -188,6 +188,13 @@ fn several_paths_bodies_and_pipelines_arrive_as_they_were_asked_for() {
         [count("\"GET /1k.html "), count("\"GET /empty "), count("\"POST /echo ")],
         [50 + 160, 50, 10]
     );
+    let server = Server::start(site.path(), &["--connections-per-address", "5"]);
+    // Twenty connections from four addresses are five from each.
+    let flags = ["-n", "400", "-c", "20", "-t", "1", "--sources", "4"];
+    let spread = bench(&[&[server.url("/1k.html").as_str()], &flags[..]].concat());
+    assert_eq!((&spread["requests"], &spread["statuses"]["200"]), (&400.into(), &400.into()), "{spread}");
+    server.stop();
+    assert_eq!(says(&["http://[::1]:1/", "--sources", "2"]).1, Some(1));
     std::fs::write(&urls, "/a b c\n").unwrap();
     let (text, status) = says(&[&[url.as_str()], &asked[..]].concat());
     assert!(status == Some(2) && text.contains("line 1"), "{text}");
