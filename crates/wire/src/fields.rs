@@ -28,6 +28,9 @@ pub(crate) enum Coding {
     Unknown,
     /// Not with `chunked` last, or with it twice: nobody can say where the message ends.
     NotFinal,
+    /// A line without any. To pass over it would be within the rules for lists, but another parser may take the last line
+    /// for all of them.
+    Empty,
 }
 
 /// What Expect says (RFC 9110, 10.1.1).
@@ -86,8 +89,12 @@ impl<'b> Survey<'b> {
     }
 
     fn transfer_encoding(&mut self, value: &[u8]) {
+        if list(value).next().is_none() {
+            self.coding = Some(Coding::Empty);
+        }
         for coding in list(value) {
             self.coding = Some(match (self.coding, coding.eq_ignore_ascii_case(b"chunked")) {
+                (Some(Coding::Empty), _) => Coding::Empty,
                 (None, true) => Coding::Chunked,
                 (None, false) => Coding::NotFinal,
                 // Something behind `chunked`, or `chunked` again.
@@ -95,9 +102,6 @@ impl<'b> Survey<'b> {
                 (Some(Coding::NotFinal), true) => Coding::Unknown,
                 (Some(Coding::NotFinal), false) => Coding::NotFinal,
             });
-        }
-        if self.coding.is_none() {
-            self.coding = Some(Coding::NotFinal);
         }
     }
 }

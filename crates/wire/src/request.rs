@@ -272,6 +272,7 @@ fn framing(survey: &Survey<'_>, version: Version) -> Result<Framing, Reject> {
         (Some(Coding::Unknown), None) => {
             Err(Reject::new(Status::NOT_IMPLEMENTED, "the transfer coding is not implemented"))
         }
+        (Some(Coding::Empty), None) => Err(Reject::bad("a Transfer-Encoding is empty")),
         (Some(Coding::NotFinal), None) => Err(Reject::bad("the last transfer coding is not chunked")),
         (None, None | Some(0)) => Ok(Framing::None),
         (None, Some(length)) => Ok(Framing::Length(length)),

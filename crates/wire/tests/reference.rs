@@ -20,12 +20,14 @@ fn reference(head: &[u8]) -> Option<Meaning> {
         _ => return None,
     };
     let origin = target.starts_with('/') || (target == "*" && method == "OPTIONS");
-    let absolute =
-        target.strip_prefix("http://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    let scheme = target.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
+    let absolute = scheme.is_some_and(|(scheme, rest)| {
+        ["http", "https"].contains(&scheme.as_str()) && !rest.is_empty() && !rest.starts_with(['/', '?', '#'])
+    });
     if !is_token(method)
         || method == "CONNECT"
         || !(origin || absolute)
-        || target.bytes().any(|byte| byte <= b' ')
+        || target.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
     {
         return None;
     }
@@ -138,7 +140,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(ProptestConfig::with_cases(100_000))]
 
     #[test]
     fn a_head_means_what_the_rules_say(message in message()) {
@@ -148,7 +150,10 @@ proptest! {
         if let Some(end) = end {
             let head = &message[..start + end + 4];
             // A target outside of ASCII is nobody's habit; what is refused then is left open here.
-            prop_assume!(head.split(|byte| *byte == b'\r').next().is_none_or(<[u8]>::is_ascii));
+            let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+            if !line.is_ascii() {
+                return Ok(());
+            }
             prop_assert_eq!(used(head), reference(head), "{}", head.escape_ascii());
         }
     }
