@@ -36,11 +36,8 @@ cat "$work/log"
 
 say "Mirroring it as a reader would, link by link"
 # 8: some link of the site leads nowhere; which ones is looked at below.
-mirror() {
-    wget --mirror --no-host-directories --no-verbose --tries=1 --execute robots=off \
-        --directory-prefix="$work/crawl" "$url/" 2>"$work/crawl.log" || [ $? -eq 8 ] || fail "wget failed: $(tail -n 3 "$work/crawl.log")"
-}
-mirror
+wget --mirror --no-host-directories --no-verbose --tries=1 --execute robots=off \
+    --directory-prefix="$work/crawl" "$url/" 2>"$work/crawl.log" || [ $? -eq 8 ] || fail "wget failed: $(tail -n 3 "$work/crawl.log")"
 (cd "$work/crawl" && find . -type f) | while read -r file; do
     # A query is part of the name that wget gives a file.
     cmp -s "$work/crawl/$file" "$root/${file%%\?*}" || fail "$file is not what is on disk"
@@ -54,8 +51,10 @@ printf '%s files reached by links, each equal to the file on disk; %s links of t
 
 sleep 0.3 # what is logged is written within a tenth of a second
 first=$(wc -l <"$work/access.log")
-cp "$work/crawl.log" "$work/crawl-first.log"
-mirror
+# Every file by itself: wget follows no links of a page that it has already.
+(cd "$work/crawl" && find . -type f ! -name '*\?*') | sed 's|^\./||; s/%/%25/g; s/ /%20/g' | sed "s|^|$url/|" >"$work/again"
+wget --timestamping --force-directories --no-host-directories --no-verbose --tries=1 --directory-prefix="$work/crawl" \
+    --input-file="$work/again" 2>"$work/again.log" || fail "wget failed: $(tail -n 3 "$work/again.log")"
 sleep 0.3
 again=$(tail -n +$((first + 1)) "$work/access.log" | grep -c '" 200 ' || true)
 had=$(tail -n +$((first + 1)) "$work/access.log" | grep -c '" 304 ' || true)
