@@ -1,6 +1,7 @@
 //! SIGTERM and SIGINT: the first asks for an orderly end, the second ends at once. SIGHUP: log files are to be opened anew.
 
-use std::io;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
 use engine::Stop;
@@ -57,9 +58,13 @@ impl Watch {
     /// Sets `stop` at the first signal, after telling `announce` its name; ends the process at the second.
     pub fn then_stop(self, stop: Stop, announce: impl FnOnce(&str) + Send + 'static) {
         thread::spawn(move || {
-            announce(self.wait().as_str());
+            let signal = self.wait();
+            // Whatever becomes of the announcement, the stop must come.
+            let _ = catch_unwind(AssertUnwindSafe(|| announce(signal.as_str())));
             stop.set();
-            eprintln!("stopped at once: {}", self.wait().as_str());
+            let signal = self.wait();
+            // Nobody may be left to listen.
+            let _ = writeln!(io::stderr(), "stopped at once: {}", signal.as_str());
             std::process::exit(1);
         });
     }

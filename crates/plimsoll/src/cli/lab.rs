@@ -79,7 +79,7 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
     let plan = if args.quick { plan.quicker() } else { plan };
     let cancel = Switch::default();
     Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |signal| {
-        eprintln!("{signal}: what has been measured so far is kept");
+        super::say!("{signal}: what has been measured so far is kept");
     });
     let options = Options {
         out: args.out.unwrap_or_else(|| default_out(&experiment.name)),

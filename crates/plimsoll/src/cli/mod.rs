@@ -60,6 +60,14 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
+/// Says something on the standard error. Nobody may be left to listen, which must not end anything: `eprintln` would panic.
+macro_rules! say {
+    ($($what:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($what)*)));
+    }};
+}
+pub(crate) use say;
+
 /// What is wrong with a command line, in one line: the message, and the hint if there is one.
 pub(crate) fn one_line(message: &str) -> String {
     let said = message.split("\nUsage:").next().unwrap_or_default();

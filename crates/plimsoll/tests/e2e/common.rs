@@ -38,7 +38,8 @@ pub(crate) fn plimsoll() -> Command {
 /// A server that runs as a process of its own.
 pub(crate) struct Server {
     child: Child,
-    log: BufReader<ChildStderr>,
+    /// `None` once nobody listens to it any more.
+    log: Option<BufReader<ChildStderr>>,
     pub(crate) address: SocketAddr,
     /// What it said before it served.
     pub(crate) said: String,
@@ -66,7 +67,7 @@ impl Server {
             }
             said.push_str(&line);
         };
-        Server { child, log, address, said, stopped: false }
+        Server { child, log: Some(log), address, said, stopped: false }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -81,6 +82,16 @@ impl Server {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
     }
 
+    /// Closes the pipe that it writes its messages to.
+    pub(crate) fn hang_up(&mut self) {
+        self.log = None;
+    }
+
+    /// Whether its process has ended.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Stops it in order and returns the rest of what it said.
     pub(crate) fn stop(mut self) -> String {
         self.signal(Signal::TERM);
@@ -91,7 +102,9 @@ impl Server {
     pub(crate) fn wait(&mut self) -> String {
         self.stopped = true;
         let mut said = String::new();
-        self.log.read_to_string(&mut said).unwrap();
+        if let Some(log) = &mut self.log {
+            log.read_to_string(&mut said).unwrap();
+        }
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{status} (signal {:?}): {said}", status.signal());
         said

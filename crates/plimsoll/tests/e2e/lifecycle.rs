@@ -158,3 +158,18 @@ fn fifty_cycles_of_start_and_stop_work() {
         server.stop();
     }
 }
+
+#[test]
+fn a_server_that_nobody_listens_to_any_more_still_stops_in_order() {
+    let site = site();
+    let mut server = Server::start(site.path(), &["--drain", "1s"]);
+    assert_eq!(server.connect().get("/1k.html").status, 200);
+    server.hang_up();
+    server.signal(Signal::TERM);
+    let start = Instant::now();
+    while !server.has_ended() {
+        assert!(start.elapsed() < crate::common::PATIENCE, "it goes on");
+        thread::sleep(Duration::from_millis(5));
+    }
+    server.wait();
+}

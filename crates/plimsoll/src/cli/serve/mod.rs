@@ -24,7 +24,7 @@ use self::sandbox::Needs;
 use self::site::SiteFlags;
 use self::work::WorkFlags;
 use super::topology::Settled;
-use super::{Failure, daemon, topology};
+use super::{Failure, daemon, say, topology};
 
 /// Connections the operator's listener can hold.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -67,7 +67,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let Settled { topology, cpus, choices, warnings } = args.topology.resolve().map_err(Failure::usage)?;
     for warning in &warnings {
-        eprintln!("plimsoll: warning: {warning}");
+        say!("plimsoll: warning: {warning}");
     }
     if args.explain {
         print!("{}\n{}", topology::diagram(&topology), table(&choices));
@@ -95,21 +95,21 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         .with_work(|application| application.inner().achieved());
     let admin = args.admin.map(|address| start_admin(address, monitor, running.stop())).transpose()?;
 
-    eprintln!("plimsoll {} serves {}", env!("CARGO_PKG_VERSION"), args.dir.display());
-    eprint!("{}", table(&choices));
-    eprintln!("  {:<12} {:<24} {}", "files", door.0, door.1);
-    eprintln!("  {:<12} {:<24} {}", "sandbox", sandbox.0, sandbox.1);
+    say!("plimsoll {} serves {}", env!("CARGO_PKG_VERSION"), args.dir.display());
+    say!("{}", table(&choices).trim_end());
+    say!("  {:<12} {:<24} {}", "files", door.0, door.1);
+    say!("  {:<12} {:<24} {}", "sandbox", sandbox.0, sandbox.1);
     if let Some(admin) = &admin {
-        eprintln!("  {:<12} {:<24} --admin", "admin", format!("http://{}/", admin.address()));
+        say!("  {:<12} {:<24} --admin", "admin", format!("http://{}/", admin.address()));
     }
-    eprintln!("listening on http://{}/", running.address());
+    say!("listening on http://{}/", running.address());
     let _pid_file = daemon::PidFile::write(args.pid_file)?;
     daemon::let_go_of_the_terminal()?;
 
     let time = humantime::format_duration(drain);
     let reopen = move || log.iter().for_each(|log| log.reopen());
     signals.on_hangup(reopen).then_stop(running.stop(), move |signal| {
-        eprintln!("stopping: {signal}; requests under way have {time} to finish");
+        say!("stopping: {signal}; requests under way have {time} to finish");
     });
     running.join().context("the server could not go on")?;
     http.finish();
@@ -150,9 +150,9 @@ fn start_admin<H: Handler>(
 
 /// What the server did, in a line, and what went wrong in more of them.
 fn say_farewell(totals: &Totals, abandoned: u64) {
-    eprintln!("stopped: {} requests answered", totals.requests);
+    say!("stopped: {} requests answered", totals.requests);
     if abandoned > 0 {
-        eprintln!("answers whose connection was gone when they came: {abandoned}");
+        say!("answers whose connection was gone when they came: {abandoned}");
     }
     let told = |(name, count): &(&str, u64)| *count > 0 && *name != "requests";
     for (name, count) in totals.named().into_iter().filter(told) {
