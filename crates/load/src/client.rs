@@ -93,9 +93,7 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
             Err(fault) => {
                 job.recorder.borrow_mut().fault(fault, &times);
                 (connection, staying) = (None, false);
-                if matches!(fault, Fault::ConnectRefused | Fault::ConnectTimeout | Fault::ConnectFailed) {
-                    io.sleep(Deadline::at(end + BACK_OFF)).await;
-                }
+                back_off(&io, fault).await;
                 last = Some(Instant::now());
             }
         }
@@ -118,14 +116,7 @@ async fn exchange<D: Driver>(
     until: Deadline,
     phases: &mut Phases,
 ) -> Result<Answer, Fault> {
-    let wire = match connection {
-        Some(wire) => wire,
-        None => {
-            let wire = connection.insert(connect(io, job, until).await?);
-            phases.connect = Some(start.elapsed());
-            wire
-        }
-    };
+    let wire = connected(io, job, connection, start, until, phases).await?;
     send(wire, job.mix.next(), More::No, until).await?;
     receive(wire, job.to_head, start, until, phases).await
 }
@@ -162,9 +153,7 @@ async fn pipelined<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
             job.ended(false);
             job.recorder.borrow_mut().fault(if at == 0 { fault } else { Fault::ClosedEarly }, &times);
         }
-        if matches!(fault, Fault::ConnectRefused | Fault::ConnectTimeout | Fault::ConnectFailed) {
-            io.sleep(Deadline::at(end + BACK_OFF)).await;
-        }
+        back_off(&io, fault).await;
     }
 }
 
@@ -177,24 +166,16 @@ async fn batch<D: Driver>(
     waiting: &mut u32,
 ) -> Result<(), Fault> {
     let until = Deadline::at(sent + job.timeout);
-    let mut connected = None;
-    let wire = match connection {
-        Some(wire) => wire,
-        None => {
-            let wire = connection.insert(connect(io, job, until).await?);
-            connected = Some(sent.elapsed());
-            wire
-        }
-    };
+    let mut phases = Phases::default();
+    let wire = connected(io, job, connection, sent, until, &mut phases).await?;
     for at in (0..*waiting).rev() {
         send(wire, job.mix.next(), if at == 0 { More::No } else { More::Follows }, until).await?;
     }
     while *waiting > 0 {
-        let mut phases = Phases { connect: connected.take(), first_byte: None };
         let answer = receive(wire, job.to_head, sent, until, &mut phases).await?;
         *waiting -= 1;
         job.ended(true);
-        let times = Times { due: sent, sent, end: Instant::now(), phases };
+        let times = Times { due: sent, sent, end: Instant::now(), phases: std::mem::take(&mut phases) };
         job.recorder.borrow_mut().response(answer.code, answer.bytes, &times);
         if !answer.keep_alive && *waiting > 0 {
             return Err(Fault::ClosedEarly);
@@ -205,6 +186,32 @@ async fn batch<D: Driver>(
         }
     }
     Ok(())
+}
+
+/// The connection, made if there is none.
+async fn connected<'a, D: Driver>(
+    io: &Io<D>,
+    job: &Job,
+    connection: &'a mut Option<Tcp<D>>,
+    start: Instant,
+    until: Deadline,
+    phases: &mut Phases,
+) -> Result<&'a mut Tcp<D>, Fault> {
+    match connection {
+        Some(wire) => Ok(wire),
+        None => {
+            let wire = connection.insert(connect(io, job, until).await?);
+            phases.connect = Some(start.elapsed());
+            Ok(wire)
+        }
+    }
+}
+
+/// Waits a little after a connection could not be made.
+async fn back_off<D: Driver>(io: &Io<D>, fault: Fault) {
+    if matches!(fault, Fault::ConnectRefused | Fault::ConnectTimeout | Fault::ConnectFailed) {
+        io.sleep(Deadline::at(Instant::now() + BACK_OFF)).await;
+    }
 }
 
 async fn connect<D: Driver>(io: &Io<D>, job: &Job, until: Deadline) -> Result<Tcp<D>, Fault> {

@@ -74,10 +74,10 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Counts a request that has ended. One thread writes each `Live`, so no locked instruction is needed.
+    /// Counts a request that has ended.
     pub(crate) fn ended(&self, complete: bool) {
         let counter = if complete { &self.requests } else { &self.errors };
-        counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        engine::counter::add(counter, 1);
     }
 }
 

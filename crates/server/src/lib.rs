@@ -9,6 +9,7 @@ mod limits;
 pub mod log;
 pub mod metrics;
 mod service;
+mod striped;
 
 pub use engine::Class;
 pub use file::FileVersion;

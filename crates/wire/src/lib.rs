@@ -25,6 +25,6 @@ pub use range::{Ranges, resolve_ranges};
 pub use request::{
     Asks, FieldStorage, Framing, Limits, MOST_FIELDS, Method, Reject, RequestHead, Version, parse_request,
 };
-pub use response::{BadField, Sink, put_content_length, put_date, put_field, put_status_line};
+pub use response::{BadField, Sink, put_content_length, put_date, put_decimal, put_field, put_status_line};
 pub use status::Status;
 pub use target::{PathError, decode_path};

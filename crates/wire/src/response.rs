@@ -83,7 +83,8 @@ pub(crate) const fn byte_table(others: &[u8]) -> [bool; 256] {
     table
 }
 
-fn put_decimal(sink: &mut impl Sink, mut number: u64) {
+/// Puts a number; `write!` takes several times as long.
+pub fn put_decimal(sink: &mut impl Sink, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     loop {

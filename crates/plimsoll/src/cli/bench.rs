@@ -13,7 +13,7 @@ use load::{
 };
 use plimsoll::signals::Watch;
 
-use super::Failure;
+use super::{Failure, say};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -193,7 +193,7 @@ impl Args {
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let plan = args.plan().map_err(Failure::usage)?;
     if args.rate.is_some() && args.session.is_none() && !args.think.is_zero() {
-        eprintln!("plimsoll: warning: --think has no effect on an open loop without --session");
+        say!("plimsoll: warning: --think has no effect on an open loop without --session");
     }
     plan.validate().map_err(Failure::usage)?;
     let cancel = Switch::default();

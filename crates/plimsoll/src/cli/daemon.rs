@@ -7,6 +7,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
 
+use super::say;
+
 /// Tells the program that it is the one in the background.
 const IN_BACKGROUND: &str = "PLIMSOLL_IN_BACKGROUND";
 
@@ -33,9 +35,9 @@ pub(super) fn start() -> anyhow::Result<ExitCode> {
     let Some(said) = child.stderr.take() else { anyhow::bail!("the background process cannot be heard") };
     for line in BufReader::new(said).lines() {
         let line = line?;
-        eprintln!("{line}");
+        say!("{line}");
         if line.starts_with(SERVES) {
-            eprintln!("in the background as process {}; stop it with: kill {}", child.id(), child.id());
+            say!("in the background as process {}; stop it with: kill {}", child.id(), child.id());
             return Ok(ExitCode::SUCCESS);
         }
     }

@@ -12,7 +12,7 @@ use lab::{Options, Progress};
 use load::Switch;
 use plimsoll::signals::Watch;
 
-use super::Failure;
+use super::{Failure, say};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -79,7 +79,7 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
     let plan = if args.quick { plan.quicker() } else { plan };
     let cancel = Switch::default();
     Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |signal| {
-        super::say!("{signal}: what has been measured so far is kept");
+        say!("{signal}: what has been measured so far is kept");
     });
     let options = Options {
         out: args.out.unwrap_or_else(|| default_out(&experiment.name)),
@@ -92,7 +92,7 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
         cancel,
     };
     let runs = plan.cells().len() * plan.rounds as usize;
-    eprintln!("{}: {} runs, about {}", plan.title, runs, seconds(plan.estimate_s()));
+    say!("{}: {} runs, about {}", plan.title, runs, seconds(plan.estimate_s()));
     let summary = lab::run(&options, &mut live_view())?;
     println!("{}", lab::report::text_table(&summary.results));
     println!("report: {}", summary.report.display());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use wire::{HttpDate, RequestHead, Status, Version};
+use wire::{HttpDate, RequestHead, Status, Version, put_decimal};
 
 use super::{AccessLog, Format};
 
@@ -40,7 +40,7 @@ impl Note {
 /// The access log, for the connections of one thread.
 pub(crate) struct Logger {
     log: Arc<AccessLog>,
-    part: usize,
+    thread: usize,
     stamp: RefCell<Stamp>,
 }
 
@@ -62,8 +62,8 @@ struct Noted<'a> {
 
 impl Logger {
     /// The log for the connections of the thread with this number.
-    pub(crate) fn new(log: Arc<AccessLog>, part: usize) -> Self {
-        Logger { log, part, stamp: RefCell::default() }
+    pub(crate) fn new(log: Arc<AccessLog>, thread: usize) -> Self {
+        Logger { log, thread, stamp: RefCell::default() }
     }
 
     /// Notes a request; without a head, one that could not be read.
@@ -127,24 +127,24 @@ impl Logger {
         let Some(begun) = note.begun else { return };
         let (before, behind) = note.text.split_at(note.split);
         let code = status.code();
-        self.log.add(self.part, note.text.len() + OUTCOME, |line| {
+        self.log.add(self.thread, note.text.len() + OUTCOME, |line| {
             line.extend_from_slice(before);
             match self.log.format {
                 Format::Combined => {
                     line.push(b' ');
-                    put_number(line, code.into());
+                    put_decimal(line, code.into());
                     line.push(b' ');
-                    if complete { put_number(line, bytes) } else { line.push(b'-') }
+                    if complete { put_decimal(line, bytes) } else { line.push(b'-') }
                 }
                 Format::Json => {
                     line.extend_from_slice(b",\"status\":");
-                    put_number(line, code.into());
+                    put_decimal(line, code.into());
                     line.extend_from_slice(b",\"bytes\":");
-                    put_number(line, bytes);
+                    put_decimal(line, bytes);
                     let said: &[u8] = if complete { b",\"complete\":true" } else { b",\"complete\":false" };
                     line.extend_from_slice(said);
                     line.extend_from_slice(b",\"duration_us\":");
-                    put_number(line, begun.elapsed().as_micros() as u64);
+                    put_decimal(line, begun.elapsed().as_micros() as u64);
                     line.push(b'}');
                 }
             }
@@ -210,30 +210,15 @@ fn put_escaped(line: &mut Vec<u8>, text: &[u8]) {
     line.extend_from_slice(rest);
 }
 
-/// Puts a number; `write!` takes several times as long, and there are two in each line.
-fn put_number(line: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    line.extend_from_slice(&digits[at..]);
-}
-
-/// Puts an address; the same applies.
+/// Puts an address; `write!` takes several times as long.
 fn put_address(line: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
             let [first, rest @ ..] = address.octets();
-            put_number(line, first.into());
+            put_decimal(line, first.into());
             for octet in rest {
                 line.push(b'.');
-                put_number(line, octet.into());
+                put_decimal(line, octet.into());
             }
         }
         IpAddr::V6(address) => {

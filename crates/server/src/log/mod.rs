@@ -6,19 +6,18 @@ mod writer;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 
 pub(crate) use line::{Logger, Note};
 
-/// Most bytes of lines that wait to be written, for each part; further lines are dropped and counted.
+use crate::striped::Striped;
+
+/// Most bytes of lines that wait to be written, for each thread; further lines are dropped and counted.
 const MOST_WAITING: usize = 1024 * 1024;
 
 /// Once as many bytes wait the writer is woken before its time.
 const MANY_WAITING: usize = 64 * 1024;
-
-/// Most parts. Where more threads than that own connections, some have one together.
-const PARTS: usize = 32;
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,24 +41,14 @@ pub enum Destination {
 #[derive(Debug)]
 pub struct AccessLog {
     format: Format,
-    parts: Box<[Part]>,
+    /// Lines that wait to be written.
+    waiting: Striped<Vec<u8>>,
     dropped: AtomicU64,
     reopen: AtomicBool,
     finished: AtomicBool,
     /// The thread that writes.
     writer: OnceLock<Thread>,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// Lines of some threads, on cache lines of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Part(Mutex<Vec<u8>>);
-
-impl Part {
-    fn lines(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl AccessLog {
@@ -71,7 +60,7 @@ impl AccessLog {
         let output = writer::Output::open(to)?;
         let log = Arc::new(AccessLog {
             format,
-            parts: (0..threads.clamp(1, PARTS)).map(|_| Part::default()).collect(),
+            waiting: Striped::new(threads, |_| Vec::new()),
             dropped: AtomicU64::new(0),
             reopen: AtomicBool::new(false),
             finished: AtomicBool::new(false),
@@ -110,8 +99,8 @@ impl AccessLog {
     }
 
     /// Adds a line, made by `put`, of at most so many bytes; or drops it, if too many wait.
-    fn add(&self, part: usize, most: usize, put: impl FnOnce(&mut Vec<u8>)) {
-        let mut lines = self.parts[part % self.parts.len()].lines();
+    fn add(&self, thread: usize, most: usize, put: impl FnOnce(&mut Vec<u8>)) {
+        let mut lines = self.waiting.of(thread);
         let before = lines.len();
         if before + most > MOST_WAITING {
             drop(lines);

@@ -30,8 +30,9 @@ pub(super) fn run(log: &AccessLog, mut output: Output) {
         if log.reopen.swap(false, Ordering::AcqRel) {
             output.reopen();
         }
-        for part in &log.parts {
-            std::mem::swap(&mut *part.lines(), &mut lines);
+        for mut waiting in log.waiting.all() {
+            std::mem::swap(&mut *waiting, &mut lines);
+            drop(waiting);
             let lost = output.write(&lines);
             log.dropped.fetch_add(lost, Ordering::Relaxed);
             lines.clear();

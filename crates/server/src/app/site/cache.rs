@@ -1,7 +1,7 @@
 //! What was sent last, in memory, each looked at again after a second; a part of it for each thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use lru::LruCache;
@@ -10,6 +10,7 @@ use wire::Codings;
 use super::representation::Representation;
 use super::settings::SiteSettings;
 use super::variant::Variant;
+use crate::striped::Striped;
 
 /// How long an entry is believed before the file is looked at again.
 const FRESH: Duration = Duration::from_secs(1);
@@ -17,23 +18,13 @@ const FRESH: Duration = Duration::from_secs(1);
 /// What an entry takes beside its representation and its path.
 const ENTRY_BYTES: usize = 128;
 
-/// Most parts. Where there are more threads than that, they wait for the kernel rather than for each other.
-const PARTS: usize = 32;
-
-/// A cache for each thread, so that nothing is shared when a request is answered from memory. Where there are very many
-/// threads, some have one together.
-pub(super) struct Caches(Box<[Padded]>);
-
-/// A cache on cache lines of its own.
-#[repr(align(128))]
-struct Padded(Mutex<Cache>);
+/// A cache for each thread, so that nothing is shared when a request is answered from memory.
+pub(super) struct Caches(Striped<Cache>);
 
 impl Caches {
     /// Empty caches, for as many threads and as many bytes as are set.
     pub(super) fn new(settings: &SiteSettings) -> Self {
-        let parts = settings.threads.clamp(1, PARTS);
-        let room = settings.cache_bytes() / parts;
-        Caches((0..parts).map(|_| Padded(Mutex::new(Cache::new(room)))).collect())
+        Caches(Striped::new(settings.threads, |parts| Cache::new(settings.cache_bytes() / parts)))
     }
 
     /// The cache of the calling thread. It is not held while a file is read.
@@ -42,8 +33,7 @@ impl Caches {
         thread_local! {
             static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
         }
-        let part = NUMBER.with(|number| number % self.0.len());
-        self.0[part].0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.of(NUMBER.with(|number| *number))
     }
 }
 

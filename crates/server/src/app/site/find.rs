@@ -3,7 +3,6 @@
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{FileType, fstat};
-use rustix::io::Errno;
 use wire::decode_path;
 
 use super::missing::Missing;
@@ -68,20 +67,6 @@ pub(super) fn open_beside(root: &Root, name: Vec<u8>) -> Result<Option<Found>, M
         Ok(Opened::File(found)) => Ok(Some(found)),
         Ok(Opened::Directory) | Err(Missing::NotFound) => Ok(None),
         Err(missing) => Err(missing),
-    }
-}
-
-impl From<Errno> for Missing {
-    fn from(errno: Errno) -> Self {
-        match errno {
-            Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::NXIO => {
-                Missing::NotFound
-            }
-            Errno::ACCESS | Errno::PERM => Missing::Forbidden,
-            // A 404 here would be wrong, and caches would keep it.
-            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Missing::Exhausted,
-            errno => Missing::Unreadable(errno),
-        }
     }
 }
 

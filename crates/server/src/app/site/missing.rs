@@ -67,6 +67,20 @@ impl Missing {
     }
 }
 
+impl From<Errno> for Missing {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT | Errno::NOTDIR | Errno::XDEV | Errno::LOOP | Errno::NAMETOOLONG | Errno::NXIO => {
+                Missing::NotFound
+            }
+            Errno::ACCESS | Errno::PERM => Missing::Forbidden,
+            // A 404 here would be wrong, and caches would keep it.
+            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Missing::Exhausted,
+            errno => Missing::Unreadable(errno),
+        }
+    }
+}
+
 /// Where a directory is to be found: its path with a slash behind, and its query.
 fn with_slash(head: &RequestHead<'_, '_>) -> String {
     let query = head.query().map(|query| format!("?{query}")).unwrap_or_default();

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use wire::{Codings, Method, Status};
+use wire::{Codings, Method, RequestHead, Status};
 
 use crate::handler::{Handler, Request, Response};
 use cache::Caches;
@@ -84,7 +84,7 @@ impl Site {
 
     fn get(&self, request: &Request<'_>, response: &mut Response) -> Result<(), Missing> {
         let head = request.head;
-        let codings = if head.asks.coding { Codings::of(head) } else { Codings::IDENTITY };
+        let codings = codings_of(head);
         match self.representation(head.path(), codings) {
             Ok(representation) => present(head, &representation, response),
             Err(Missing::NoIndex(directory)) if self.settings.listing => {
@@ -119,9 +119,7 @@ impl Site {
         missing.explain(request.head, response);
         response.field_lines(&self.settings.extra_fields);
         if let Some(page) = self.settings.error_page(response.status) {
-            let codings =
-                if request.head.asks.coding { Codings::of(request.head) } else { Codings::IDENTITY };
-            match self.representation(page, codings) {
+            match self.representation(page, codings_of(request.head)) {
                 Ok(representation) => return representation.put_as_error(response),
                 // Said quietly: whoever asks for what is not there could fill the log.
                 Err(_) => tracing::debug!(page, "the page for errors is not there"),
@@ -129,6 +127,12 @@ impl Site {
         }
         response.plain(response.status);
     }
+}
+
+/// The codings that a client takes.
+fn codings_of(head: &RequestHead<'_, '_>) -> Codings {
+    // Most say nothing of them, and their fields need not be looked through.
+    if head.asks.coding { Codings::of(head) } else { Codings::IDENTITY }
 }
 
 impl Handler for Site {
