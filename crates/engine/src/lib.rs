@@ -22,6 +22,7 @@ mod threads;
 pub mod timer;
 pub mod topology;
 pub mod transport;
+pub mod tun;
 pub mod unpark;
 pub mod workers;
 

@@ -44,7 +44,8 @@
       grid: { left: 8, right: 16, top: 56, bottom: 32, containLabel: true },
       xAxis: { ...axis, name: given.x.name, nameLocation: "middle", nameGap: 28, splitLine: { show: false },
         ...(given.x.values ? { type: "category", data: given.x.values, boundaryGap: true } : { type: "value", minInterval: 1 }) },
-      yAxis: { ...axis, type: "value", name: given.y.name, nameTextStyle: { color: soft, align: "left" }, scale: !given.x.values,
+      yAxis: { ...axis, type: given.y.log ? "log" : "value", name: given.y.name, nameTextStyle: { color: soft, align: "left" },
+        scale: !given.x.values && !given.y.zero,
         axisLabel: { color: soft, formatter: short } },
       series: given.series.map((one) => series(one, palette)),
     };

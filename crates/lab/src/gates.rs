@@ -151,7 +151,10 @@ mod tests {
             ("INVALID", "1000 of 1000 answers have an error status")
         );
         let silence = judged(|outcome, _| outcome.requests = 0);
-        assert_eq!((silence.word(), &*silence.reasons()[0]), ("INVALID", "no request was answered"));
+        assert_eq!(
+            (silence.word(), &*silence.reasons()[0]),
+            ("INVALID", "no request was answered in the time that was measured")
+        );
     }
 
     #[test]

@@ -4,13 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use engine::{Deadline, Driver, Error, Io, More, Stream, Tcp, Transport};
+use engine::{Deadline, Driver, Error, Io, More, Stream, Tcp};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
-use wire::{AnswerFraming, AnswerHead, ChunkedDecoder, FieldStorage, parse_answer};
 
+use crate::exchange::{Answer, Exchange, Manner};
 use crate::mix::Mix;
-use crate::pace::Pace;
+use crate::pace::{Begin, Pace};
 use crate::record::{Fault, Phases, Recorder, Times};
 
 /// Pause after a failed connect, so that a server that is down is not hammered.
@@ -24,7 +27,7 @@ pub(crate) struct Job {
     /// Addresses to come from, in turn, and which is next.
     pub(crate) sources: u32,
     pub(crate) next_source: Cell<u32>,
-    pub(crate) to_head: bool,
+    pub(crate) manner: Manner,
     pub(crate) close: bool,
     pub(crate) timeout: Duration,
     pub(crate) pace: Pace,
@@ -59,9 +62,21 @@ impl Job {
         (self.sources > 0).then(|| ([127, 0, 0, 2 + at as u8], 0).into())
     }
 
-    fn ended(&self, complete: bool) {
+    /// A request has a complete answer.
+    fn answered(&self, answer: &Answer, times: &Times) {
+        match answer.wrong {
+            Some(fault) => return self.failed(fault, times),
+            None => self.recorder.borrow_mut().response(answer.code, answer.bytes, times),
+        }
         self.under_way.set(self.under_way.get() - 1);
-        self.live.ended(complete);
+        self.live.ended(true);
+    }
+
+    /// A request has come to nothing.
+    fn failed(&self, fault: Fault, times: &Times) {
+        self.recorder.borrow_mut().fault(fault, times);
+        self.under_way.set(self.under_way.get() - 1);
+        self.live.ended(false);
     }
 }
 
@@ -76,13 +91,12 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
         job.sends_one();
         let until = Deadline::at(begin.sent + job.timeout);
         let mut phases = Phases::default();
-        let result = exchange(&io, &job, &mut connection, begin.sent, until, &mut phases).await;
+        let result = exchange(&io, &job, &mut connection, &begin, until, &mut phases).await;
         let end = Instant::now();
-        job.ended(result.is_ok());
         let times = Times { due: begin.due, sent: begin.sent, end, phases };
         match result {
             Ok(answer) => {
-                job.recorder.borrow_mut().response(answer.code, answer.bytes, &times);
+                job.answered(&answer, &times);
                 staying = job.pace.goes_on();
                 if !answer.keep_alive || job.close || job.pace.closes_after(staying) {
                     connection = None;
@@ -91,7 +105,7 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
                 last = Some(end);
             }
             Err(fault) => {
-                job.recorder.borrow_mut().fault(fault, &times);
+                job.failed(fault, &times);
                 (connection, staying) = (None, false);
                 back_off(&io, fault).await;
                 last = Some(Instant::now());
@@ -100,37 +114,21 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
     }
 }
 
-/// A complete answer.
-struct Answer {
-    code: u16,
-    bytes: u64,
-    keep_alive: bool,
-}
-
 /// Sends one request and receives its answer, over a new connection if there is none.
 async fn exchange<D: Driver>(
     io: &Io<D>,
     job: &Job,
     connection: &mut Option<Tcp<D>>,
-    start: Instant,
+    begin: &Begin,
     until: Deadline,
     phases: &mut Phases,
 ) -> Result<Answer, Fault> {
-    let wire = connected(io, job, connection, start, until, phases).await?;
-    send(wire, job.mix.next(), More::No, until).await?;
-    receive(wire, job.to_head, start, until, phases).await
-}
-
-/// Sends bytes.
-async fn send<T: Transport>(wire: &mut T, bytes: &[u8], more: More, until: Deadline) -> Result<(), Fault> {
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        rest = &rest[wire.output().append(rest)..];
-        if more == More::No || !rest.is_empty() {
-            wire.flush(more, until).await.map_err(fault)?;
-        }
-    }
-    Ok(())
+    let wire = connected(io, job, connection, begin.sent, until, phases).await?;
+    let mut exchange = Exchange { io, wire, manner: &job.manner, until };
+    let request = job.mix.next(begin.entry);
+    exchange.send(&request, More::No).await?;
+    drop(request);
+    exchange.receive(begin.sent, phases).await
 }
 
 /// Runs one connection that sends several requests at once and then receives their answers, until none may be started.
@@ -150,8 +148,7 @@ async fn pipelined<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
         let times = Times { due: sent, sent, end, phases: Phases::default() };
         // The one that failed, and those behind it, which nobody will answer any more.
         for at in 0..waiting {
-            job.ended(false);
-            job.recorder.borrow_mut().fault(if at == 0 { fault } else { Fault::ClosedEarly }, &times);
+            job.failed(if at == 0 { fault } else { Fault::ClosedEarly }, &times);
         }
         back_off(&io, fault).await;
     }
@@ -168,15 +165,15 @@ async fn batch<D: Driver>(
     let until = Deadline::at(sent + job.timeout);
     let mut phases = Phases::default();
     let wire = connected(io, job, connection, sent, until, &mut phases).await?;
+    let mut exchange = Exchange { io, wire, manner: &job.manner, until };
     for at in (0..*waiting).rev() {
-        send(wire, job.mix.next(), if at == 0 { More::No } else { More::Follows }, until).await?;
+        exchange.send(&job.mix.next(None), if at == 0 { More::No } else { More::Follows }).await?;
     }
     while *waiting > 0 {
-        let answer = receive(wire, job.to_head, sent, until, &mut phases).await?;
+        let answer = exchange.receive(sent, &mut phases).await?;
         *waiting -= 1;
-        job.ended(true);
         let times = Times { due: sent, sent, end: Instant::now(), phases: std::mem::take(&mut phases) };
-        job.recorder.borrow_mut().response(answer.code, answer.bytes, &times);
+        job.answered(&answer, &times);
         if !answer.keep_alive && *waiting > 0 {
             return Err(Fault::ClosedEarly);
         }
@@ -220,112 +217,18 @@ async fn connect<D: Driver>(io: &Io<D>, job: &Job, until: Deadline) -> Result<Tc
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
         .map_err(|_| Fault::ConnectFailed)?;
     if let Some(source) = job.source() {
+        // The port is chosen when it is known where to: a port that is taken for one server is free for another.
+        setsockopt(&socket, IpBindAddressNoPort, &true).map_err(|_| Fault::ConnectFailed)?;
         bind(&socket, &source).map_err(|_| Fault::ConnectFailed)?;
+    }
+    if let Some(bytes) = job.manner.receive_buffer() {
+        // The kernel takes its least if this is less.
+        set_socket_recv_buffer_size(&socket, bytes).map_err(|_| Fault::ConnectFailed)?;
     }
     match Stream::connect(io, socket, address, until).await {
         Ok(stream) => Ok(Tcp::new(stream)),
         Err(Error::TimedOut) => Err(Fault::ConnectTimeout),
         Err(Error::Os(Errno::CONNREFUSED)) => Err(Fault::ConnectRefused),
         Err(_) => Err(Fault::ConnectFailed),
-    }
-}
-
-/// Receives one answer to its last byte.
-async fn receive<T: Transport>(
-    wire: &mut T,
-    to_head: bool,
-    start: Instant,
-    until: Deadline,
-    phases: &mut Phases,
-) -> Result<Answer, Fault> {
-    let mut bytes = 0;
-    let head = loop {
-        if let Some((head, length)) = parse(wire, to_head)? {
-            wire.consume(length);
-            bytes += length as u64;
-            // An interim answer (RFC 9110, 15.2) is followed by the final one.
-            if head.code >= 200 {
-                break head;
-            }
-            continue;
-        }
-        let begun = bytes > 0 || !wire.input().is_empty();
-        if more(wire, until).await? == 0 {
-            return Err(if begun { Fault::ShortResponse } else { Fault::ClosedEarly });
-        }
-        if !begun {
-            phases.first_byte = Some(start.elapsed());
-        }
-    };
-    bytes += match head.framing {
-        AnswerFraming::None => 0,
-        AnswerFraming::Length(length) => receive_length(wire, length, until).await?,
-        AnswerFraming::Chunked => receive_chunked(wire, until).await?,
-        AnswerFraming::UntilClose => receive_rest(wire, until).await?,
-    };
-    Ok(Answer { code: head.code, bytes, keep_alive: head.keep_alive })
-}
-
-fn parse<T: Transport>(wire: &T, to_head: bool) -> Result<Option<(AnswerHead, usize)>, Fault> {
-    if wire.input().is_empty() {
-        return Ok(None);
-    }
-    parse_answer(wire.input(), &mut FieldStorage::new(), to_head).map_err(|_| Fault::Malformed)
-}
-
-async fn receive_length<T: Transport>(wire: &mut T, length: u64, until: Deadline) -> Result<u64, Fault> {
-    let mut left = length;
-    loop {
-        let n = wire.input().len().min(usize::try_from(left).unwrap_or(usize::MAX));
-        wire.consume(n);
-        left -= n as u64;
-        if left == 0 {
-            return Ok(length);
-        }
-        if more(wire, until).await? == 0 {
-            return Err(Fault::ShortResponse);
-        }
-    }
-}
-
-async fn receive_chunked<T: Transport>(wire: &mut T, until: Deadline) -> Result<u64, Fault> {
-    let mut decoder = ChunkedDecoder::new();
-    let mut bytes = 0;
-    loop {
-        let step = decoder.decode(wire.input()).map_err(|_| Fault::Malformed)?;
-        wire.consume(step.consumed);
-        bytes += step.consumed as u64;
-        if step.done {
-            return Ok(bytes);
-        }
-        if wire.input().is_empty() && more(wire, until).await? == 0 {
-            return Err(Fault::ShortResponse);
-        }
-    }
-}
-
-async fn receive_rest<T: Transport>(wire: &mut T, until: Deadline) -> Result<u64, Fault> {
-    let mut bytes = 0;
-    loop {
-        let n = wire.input().len();
-        wire.consume(n);
-        bytes += n as u64;
-        if more(wire, until).await? == 0 {
-            return Ok(bytes);
-        }
-    }
-}
-
-async fn more<T: Transport>(wire: &mut T, until: Deadline) -> Result<usize, Fault> {
-    wire.fill(until, || false).await.map_err(fault)
-}
-
-fn fault(error: Error) -> Fault {
-    match error {
-        Error::TimedOut => Fault::ResponseTimeout,
-        // A head that fills a whole buffer and has not ended.
-        Error::Os(Errno::NOBUFS) => Fault::Malformed,
-        error if error.is_departure() => Fault::Reset,
-        _ => Fault::Other,
     }
 }

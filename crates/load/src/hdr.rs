@@ -21,6 +21,12 @@ pub(crate) fn encode(histogram: &Histogram<u64>) -> String {
     }
 }
 
+/// A histogram from its text.
+pub(crate) fn decode(text: &str) -> Result<Histogram<u64>, BadLog> {
+    let bytes = STANDARD.decode(text).map_err(|error| BadLog(error.to_string()))?;
+    Deserializer::new().deserialize(&mut &bytes[..]).map_err(|error| BadLog(format!("{error:?}")))
+}
+
 /// The response times as an interval log that HdrHistogram's own tools read: a line for each second, in microseconds.
 pub fn log(outcome: &Outcome) -> String {
     let mut text =
@@ -36,7 +42,7 @@ pub fn log(outcome: &Outcome) -> String {
 /// What is wrong with a log.
 #[derive(Debug, thiserror::Error)]
 #[error("this is no log of histograms: {0}")]
-pub struct BadLog(String);
+pub struct BadLog(pub(crate) String);
 
 /// Adds up all histograms of interval logs, bucket by bucket, and reads the distribution: percentiles are never averaged.
 ///
@@ -49,10 +55,7 @@ pub fn merge<'a>(logs: impl IntoIterator<Item = &'a str>) -> Result<(Distributio
     for log in logs {
         for entry in IntervalLogIterator::new(log.as_bytes()) {
             let LogEntry::Interval(interval) = entry.map_err(|error| bad(&error))? else { continue };
-            let bytes = STANDARD.decode(interval.encoded_histogram()).map_err(|error| bad(&error))?;
-            let part: Histogram<u64> =
-                Deserializer::new().deserialize(&mut &bytes[..]).map_err(|error| bad(&error))?;
-            sum.add(part).map_err(|error| bad(&error))?;
+            sum.add(decode(interval.encoded_histogram())?).map_err(|error| bad(&error))?;
             time += interval.duration();
         }
     }

@@ -9,7 +9,7 @@ use crate::sample::ServerUse;
 use crate::verdict::Verdict;
 
 /// Version of the JSON form of [`Outcome`]; it changes when a field changes its name or meaning.
-pub const SCHEMA: &str = "plimsoll.bench/2";
+pub const SCHEMA: &str = "plimsoll.bench/3";
 
 /// The result of one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub struct Outcome {
     /// From the first byte of a response to its last.
     #[serde(default)]
     pub transfer_us: Distribution,
+    /// From when a request that came to nothing was due (in a closed loop: was sent) to when that was known.
+    #[serde(default)]
+    pub failed_us: Distribution,
     /// Responses by status code.
     pub statuses: BTreeMap<u16, u64>,
     /// Requests that got no complete response, by kind. A status of 400 or more is a response, and is
@@ -69,6 +72,12 @@ pub struct Outcome {
     /// What the server's processes used, where they were looked at.
     #[serde(default)]
     pub server: Option<ServerUse>,
+    /// From when on the rate was steady; `None` for a load of less than 5 seconds, or one whose rate is meant to change.
+    #[serde(default)]
+    pub steady: Option<Steady>,
+    /// Whether the load generator measured itself, where that was looked into.
+    #[serde(default)]
+    pub check: Option<Check>,
     /// Whether the figures can be trusted.
     #[serde(default)]
     pub verdict: Verdict,
@@ -96,11 +105,14 @@ impl Outcome {
             connect_us: Distribution::default(),
             first_byte_us: Distribution::default(),
             transfer_us: Distribution::default(),
+            failed_us: Distribution::default(),
             statuses: BTreeMap::new(),
             errors: Errors::default(),
             client: Client::default(),
             host: Host::default(),
             server: None,
+            steady: None,
+            check: None,
             verdict: Verdict::default(),
             timeline: Vec::new(),
         }
@@ -118,6 +130,35 @@ pub struct Host {
     pub retransmitted_segments: u64,
     /// Share of the processor time that the host of this virtual machine took away, 0 to 1.
     pub stolen_share: f64,
+}
+
+/// From when on a load was steady, by the rule MSER-5 on its rate over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Steady {
+    /// Seconds since measuring began that the rule would cut off: warm-up that was measured.
+    pub from_s: f64,
+    /// The same as a share of the measurement; the rule cuts at most half.
+    pub share: f64,
+    /// Complete responses per second from then on.
+    pub requests_per_second: f64,
+    /// How far the rate of the first half of that is from the rate of the second, relative.
+    pub change: f64,
+}
+
+impl Steady {
+    /// The rate does not settle: it changes even in what the rule leaves.
+    pub fn never(&self) -> bool {
+        self.change.abs() > 0.05
+    }
+}
+
+/// Whether a load generator measured the server or itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// The rate that the same load reaches against a server that does next to nothing, per second.
+    pub ceiling_per_second: f64,
+    /// How many times the rate two load generators reach with as many connections between them; only for closed loops.
+    pub second_client: Option<f64>,
 }
 
 /// What was due in an open loop.
@@ -172,8 +213,25 @@ pub struct Distribution {
     pub p99_999: Option<u64>,
 }
 
+impl Distribution {
+    /// Every percentile with its name, the lowest first.
+    pub fn percentiles(&self) -> [(&'static str, Option<u64>); 8] {
+        [
+            ("p50", self.p50),
+            ("p75", self.p75),
+            ("p90", self.p90),
+            ("p95", self.p95),
+            ("p99", self.p99),
+            ("p99.9", self.p99_9),
+            ("p99.99", self.p99_99),
+            ("p99.999", self.p99_999),
+        ]
+    }
+}
+
 /// Requests without a complete response, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Errors {
     /// The connection was refused.
     pub connect_refused: u64,
@@ -181,34 +239,60 @@ pub struct Errors {
     pub connect_timeout: u64,
     /// Connecting failed otherwise (no route, no free port, no descriptor).
     pub connect_failed: u64,
+    /// The request could not be sent within the time-out.
+    pub send_timeout: u64,
+    /// The first byte of the response did not come within the time-out.
+    pub first_byte_timeout: u64,
+    /// The response began within the time-out, and did not end.
+    pub transfer_timeout: u64,
     /// The peer reset the connection.
     pub reset: u64,
-    /// The response took longer than the time-out.
-    pub response_timeout: u64,
     /// The connection ended inside a response.
     pub short_response: u64,
     /// The connection ended where a response was due, before its first byte.
     pub closed_early: u64,
     /// The response is not HTTP/1.
     pub malformed: u64,
+    /// The response is complete, with a status that was not expected.
+    pub bad_status: u64,
+    /// The response is complete, and its content has another length or hash than was expected.
+    pub bad_body: u64,
     /// Sending or receiving failed otherwise.
     pub other: u64,
 }
 
 impl Errors {
     /// Every kind with its name.
-    pub fn named(&self) -> [(&'static str, u64); 9] {
+    pub fn named(&self) -> [(&'static str, u64); 13] {
+        let mut errors = *self;
+        errors.fields().map(|(name, count)| (name, *count))
+    }
+
+    fn fields(&mut self) -> [(&'static str, &mut u64); 13] {
         [
-            ("connect_refused", self.connect_refused),
-            ("connect_timeout", self.connect_timeout),
-            ("connect_failed", self.connect_failed),
-            ("reset", self.reset),
-            ("response_timeout", self.response_timeout),
-            ("short_response", self.short_response),
-            ("closed_early", self.closed_early),
-            ("malformed", self.malformed),
-            ("other", self.other),
+            ("connect_refused", &mut self.connect_refused),
+            ("connect_timeout", &mut self.connect_timeout),
+            ("connect_failed", &mut self.connect_failed),
+            ("send_timeout", &mut self.send_timeout),
+            ("first_byte_timeout", &mut self.first_byte_timeout),
+            ("transfer_timeout", &mut self.transfer_timeout),
+            ("reset", &mut self.reset),
+            ("short_response", &mut self.short_response),
+            ("closed_early", &mut self.closed_early),
+            ("malformed", &mut self.malformed),
+            ("bad_status", &mut self.bad_status),
+            ("bad_body", &mut self.bad_body),
+            ("other", &mut self.other),
         ]
+    }
+
+    pub(crate) fn add(&mut self, other: &Errors) {
+        self.fields().into_iter().zip(other.named()).for_each(|((_, sum), (_, count))| *sum += count);
+    }
+
+    /// Those that ran out of time.
+    pub fn timeouts(&self) -> u64 {
+        self.connect_timeout + self.send_timeout + self.first_byte_timeout + self.transfer_timeout
     }
 
     /// All of them.

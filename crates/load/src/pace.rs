@@ -1,6 +1,7 @@
 //! When a connection sends its next request: after the last answer in a closed loop, by the schedule in an open one.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::{Deadline, Driver, Io};
@@ -8,6 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::plan::{Arrivals, Plan, Session};
+use crate::replay::Log;
 use crate::schedule::Schedule;
 
 /// A request's times.
@@ -17,6 +19,8 @@ pub(crate) struct Begin {
     pub(crate) due: Instant,
     /// When it was sent.
     pub(crate) sent: Instant,
+    /// Which request a log asks for.
+    pub(crate) entry: Option<u32>,
 }
 
 /// What decides when the connections of one thread send.
@@ -27,7 +31,7 @@ pub(crate) enum Pace {
 
 /// The open loop of one thread.
 pub(crate) struct Open {
-    schedule: RefCell<Schedule>,
+    moments: RefCell<Moments>,
     start: Instant,
     /// Nothing is due from then on.
     until: Option<Instant>,
@@ -35,24 +39,70 @@ pub(crate) struct Open {
     dice: RefCell<ChaCha8Rng>,
 }
 
+/// When the requests of one thread are due.
+enum Moments {
+    Scheduled(Schedule),
+    /// As an access log has it, every so many entries, and the speed.
+    Logged {
+        log: Arc<Log>,
+        next: usize,
+        step: usize,
+        speed: f64,
+    },
+}
+
+impl Iterator for Moments {
+    /// Time since the start, and the request that a log asks for.
+    type Item = (Duration, Option<u32>);
+
+    fn next(&mut self) -> Option<(Duration, Option<u32>)> {
+        match self {
+            Moments::Scheduled(schedule) => schedule.next().map(|due| (due, None)),
+            Moments::Logged { log, next, step, speed } => {
+                let entry = log.entries.get(*next)?;
+                *next += *step;
+                Some((Duration::try_from_secs_f64(entry.at_s / *speed).ok()?, Some(entry.path)))
+            }
+        }
+    }
+}
+
 impl Pace {
-    /// The pace of the `index`-th of `threads` threads, for a load that begins at `start`.
-    pub(crate) fn new(plan: &Plan, start: Instant, until: Option<Instant>, index: u32, threads: u32) -> Self {
+    /// The pace of the `index`-th of `threads` threads, for a load that begins at `start`, and the log that it replays.
+    pub(crate) fn new(
+        plan: &Plan,
+        log: Option<&Arc<Log>>,
+        (start, until): (Instant, Option<Instant>),
+        index: u32,
+        threads: u32,
+    ) -> Self {
         match &plan.arrivals {
             Arrivals::Closed { think_s } => Pace::Closed { think: Duration::from_secs_f64(*think_s) },
             Arrivals::Open { rate, spacing, seed, session } => {
                 let mut dice = ChaCha8Rng::seed_from_u64(*seed);
                 // Away from the streams of the schedules.
                 dice.set_stream(u64::from(u32::MAX) + 1 + u64::from(index));
-                Pace::Open(Box::new(Open {
-                    schedule: RefCell::new(Schedule::new(rate, *spacing, *seed, index, threads)),
-                    start,
-                    until,
-                    session: *session,
-                    dice: RefCell::new(dice),
-                }))
+                let schedule = Schedule::new(rate, *spacing, *seed, index, threads);
+                Pace::open(Moments::Scheduled(schedule), start, until, *session, dice)
+            }
+            Arrivals::Replay { speed, .. } => {
+                let log = log.cloned().unwrap_or_default();
+                let moments =
+                    Moments::Logged { log, next: index as usize, step: threads as usize, speed: *speed };
+                Pace::open(moments, start, until, None, ChaCha8Rng::seed_from_u64(0))
             }
         }
+    }
+
+    fn open(
+        moments: Moments,
+        start: Instant,
+        until: Option<Instant>,
+        session: Option<Session>,
+        dice: ChaCha8Rng,
+    ) -> Self {
+        let (moments, dice) = (RefCell::new(moments), RefCell::new(dice));
+        Pace::Open(Box::new(Open { moments, start, until, session, dice }))
     }
 
     /// Whether response times count from when requests were due.
@@ -76,14 +126,15 @@ impl Pace {
                     io.sleep(Deadline::at(now + *think)).await;
                     now = Instant::now();
                 }
-                may_send().then_some(Begin { due: now, sent: now })
+                may_send().then_some(Begin { due: now, sent: now, entry: None })
             }
             Pace::Open(open) => {
                 let think =
                     open.session.map_or(Duration::ZERO, |session| Duration::from_secs_f64(session.think_s));
-                let due = match last.filter(|_| staying) {
+                let (due, entry) = match last.filter(|_| staying) {
                     Some(last) => {
-                        Some(last + think).filter(|due| open.until.is_none_or(|until| *due < until))
+                        let due = last + think;
+                        open.until.is_none_or(|until| due < until).then_some((due, None))
                     }
                     // One that is due after the end was stopped before it began.
                     None if may_send() => open.take(),
@@ -92,7 +143,7 @@ impl Pace {
                 if due > Instant::now() {
                     io.sleep(Deadline::at(due)).await;
                 }
-                may_send().then(|| Begin { due, sent: Instant::now() })
+                may_send().then(|| Begin { due, sent: Instant::now(), entry })
             }
         }
     }
@@ -117,14 +168,15 @@ impl Pace {
     pub(crate) fn left_over(&self, end: Instant) -> impl Iterator<Item = Instant> {
         std::iter::from_fn(move || match self {
             Pace::Closed { .. } => None,
-            Pace::Open(open) => open.take().filter(|due| *due < end),
+            Pace::Open(open) => open.take().map(|(due, _)| due).filter(|due| *due < end),
         })
     }
 }
 
 impl Open {
-    fn take(&self) -> Option<Instant> {
-        let due = self.start + self.schedule.borrow_mut().next()?;
-        self.until.is_none_or(|until| due < until).then_some(due)
+    fn take(&self) -> Option<(Instant, Option<u32>)> {
+        let (after, entry) = self.moments.borrow_mut().next()?;
+        let due = self.start + after;
+        self.until.is_none_or(|until| due < until).then_some((due, entry))
     }
 }

@@ -25,12 +25,24 @@ pub(crate) enum Fault {
     ConnectRefused,
     ConnectTimeout,
     ConnectFailed,
+    SendTimeout,
+    FirstByteTimeout,
+    TransferTimeout,
     Reset,
-    ResponseTimeout,
     ShortResponse,
     ClosedEarly,
     Malformed,
+    BadStatus,
+    BadBody,
     Other,
+}
+
+impl Fault {
+    /// Whether the request ran out of time.
+    fn is_late(self) -> bool {
+        use Fault::{ConnectTimeout, FirstByteTimeout, SendTimeout, TransferTimeout};
+        matches!(self, ConnectTimeout | SendTimeout | FirstByteTimeout | TransferTimeout)
+    }
 }
 
 impl Errors {
@@ -39,25 +51,17 @@ impl Errors {
             Fault::ConnectRefused => &mut self.connect_refused,
             Fault::ConnectTimeout => &mut self.connect_timeout,
             Fault::ConnectFailed => &mut self.connect_failed,
+            Fault::SendTimeout => &mut self.send_timeout,
+            Fault::FirstByteTimeout => &mut self.first_byte_timeout,
+            Fault::TransferTimeout => &mut self.transfer_timeout,
             Fault::Reset => &mut self.reset,
-            Fault::ResponseTimeout => &mut self.response_timeout,
             Fault::ShortResponse => &mut self.short_response,
             Fault::ClosedEarly => &mut self.closed_early,
             Fault::Malformed => &mut self.malformed,
+            Fault::BadStatus => &mut self.bad_status,
+            Fault::BadBody => &mut self.bad_body,
             Fault::Other => &mut self.other,
         } += 1;
-    }
-
-    pub(crate) fn add(&mut self, other: &Errors) {
-        self.connect_refused += other.connect_refused;
-        self.connect_timeout += other.connect_timeout;
-        self.connect_failed += other.connect_failed;
-        self.reset += other.reset;
-        self.response_timeout += other.response_timeout;
-        self.short_response += other.short_response;
-        self.closed_early += other.closed_early;
-        self.malformed += other.malformed;
-        self.other += other.other;
     }
 }
 
@@ -93,34 +97,35 @@ pub(crate) struct Histograms {
     pub(crate) first_byte: Histogram<u64>,
     /// From the first byte of the answer to the last.
     pub(crate) transfer: Histogram<u64>,
+    /// From when a request that came to nothing was due to when that was known.
+    pub(crate) failed: Histogram<u64>,
 }
 
 impl Histograms {
     pub(crate) fn new() -> Self {
-        let whole = || histogram(DIGITS);
-        Histograms {
-            response: whole(),
-            service: whole(),
-            lag: whole(),
-            connect: whole(),
-            first_byte: whole(),
-            transfer: whole(),
-        }
+        Histograms::from([(); 7].map(|()| histogram(DIGITS)))
+    }
+
+    /// All of them, in the order of the fields.
+    pub(crate) fn all(&self) -> [&Histogram<u64>; 7] {
+        let Histograms { response, service, lag, connect, first_byte, transfer, failed } = self;
+        [response, service, lag, connect, first_byte, transfer, failed]
     }
 
     /// Adds those of another thread: bucket by bucket, exactly.
     pub(crate) fn add(&mut self, other: &Histograms) {
-        let pairs = [
-            (&mut self.response, &other.response),
-            (&mut self.service, &other.service),
-            (&mut self.lag, &other.lag),
-            (&mut self.connect, &other.connect),
-            (&mut self.first_byte, &other.first_byte),
-            (&mut self.transfer, &other.transfer),
-        ];
-        for (sum, part) in pairs {
+        let Histograms { response, service, lag, connect, first_byte, transfer, failed } = self;
+        let sums = [response, service, lag, connect, first_byte, transfer, failed];
+        for (sum, part) in sums.into_iter().zip(other.all()) {
             sum.add(part).expect("all histograms have the same bounds");
         }
+    }
+}
+
+impl From<[Histogram<u64>; 7]> for Histograms {
+    fn from(all: [Histogram<u64>; 7]) -> Self {
+        let [response, service, lag, connect, first_byte, transfer, failed] = all;
+        Histograms { response, service, lag, connect, first_byte, transfer, failed }
     }
 }
 
@@ -149,7 +154,7 @@ pub(crate) struct Recorder {
     /// Requests that were due and never sent.
     pub(crate) unsent: u64,
     pub(crate) bytes: u64,
-    pub(crate) statuses: Box<[u64; 1000]>,
+    statuses: Box<[u64; 1000]>,
     pub(crate) errors: Errors,
     /// When the last recorded response was complete.
     pub(crate) last: Instant,
@@ -199,9 +204,7 @@ impl Recorder {
             self.histograms.first_byte.saturating_record(micros(first_byte));
             self.histograms.transfer.saturating_record(micros((end - sent).saturating_sub(first_byte)));
         }
-        if let Some(count) = self.statuses.get_mut(usize::from(code)) {
-            *count += 1;
-        }
+        self.count_status(code, 1);
         if self.until.is_some_and(|until| end > until) {
             self.drained += 1;
             return;
@@ -213,6 +216,17 @@ impl Recorder {
         self.second.times.saturating_record(us);
     }
 
+    pub(crate) fn count_status(&mut self, code: u16, count: u64) {
+        if let Some(sum) = self.statuses.get_mut(usize::from(code)) {
+            *sum += count;
+        }
+    }
+
+    /// The status codes that came, with how often.
+    pub(crate) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
+        (0..).zip(self.statuses.iter().copied()).filter(|(_, count)| *count > 0)
+    }
+
     /// Records a request without a complete response. One that took too long is among the times with what it took so far:
     /// leaving it out would make the slowest requests disappear.
     pub(crate) fn fault(&mut self, fault: Fault, times: &Times) {
@@ -220,7 +234,8 @@ impl Recorder {
             return;
         }
         self.errors.count(fault);
-        if matches!(fault, Fault::ConnectTimeout | Fault::ResponseTimeout) {
+        self.histograms.failed.saturating_record(micros(times.end - times.due));
+        if fault.is_late() {
             self.censored(times.end - times.due);
         }
         if self.until.is_none_or(|until| times.end <= until) {
@@ -359,7 +374,7 @@ mod tests {
             Times { due: from + ms(due), sent: from + ms(sent), end: from + ms(end), phases }
         };
         recorder.response(200, 1, &times(0, 500, 510));
-        recorder.fault(Fault::ResponseTimeout, &times(100, 100, 900));
+        recorder.fault(Fault::FirstByteTimeout, &times(100, 100, 900));
         recorder.fault(Fault::Reset, &times(100, 100, 900));
         recorder.unsent(from + ms(400), from + ms(1000));
         // It was due before measuring began.

@@ -117,6 +117,11 @@ impl Sampler {
         }
     }
 
+    /// What was used last.
+    pub fn latest(&self) -> Option<&Moment> {
+        self.moments.last()
+    }
+
     /// What was used while measuring, for so many requests; `None` if that never began or never ended.
     pub fn finish(self, requests: u64) -> Option<ServerUse> {
         let (from, until) = self.from.zip(self.until)?;

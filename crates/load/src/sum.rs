@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use engine::Stop as Switch;
 
 use crate::outcome::{Client, Errors, Offered, Outcome};
-use crate::plan::{Arrivals, Plan};
+use crate::plan::Plan;
 use crate::record::{Histograms, distribution};
-use crate::run::{Part, Seen, Window};
+use crate::run::Window;
+use crate::thread::Part;
 use crate::verdict::judge;
+use crate::watch::Seen;
 
 /// Puts the parts of all threads together. Histograms of equal precision add up bucket by bucket, exactly.
 pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, seen: Seen) -> Outcome {
-    let Seen { parts, cpu, host, timeline } = seen;
+    let Seen { parts, cpu, host, timeline, rates } = seen;
     let mut histograms = Histograms::new();
     let mut statuses = BTreeMap::new();
     let mut errors = Errors::default();
@@ -27,7 +29,7 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, seen: See
         censored += recorder.censored;
         unsent += recorder.unsent;
         last = last.max(recorder.last);
-        for (code, count) in (0u16..).zip(recorder.statuses.iter()).filter(|(_, count)| **count > 0) {
+        for (code, count) in recorder.statuses() {
             *statuses.entry(code).or_default() += count;
         }
     }
@@ -50,6 +52,7 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, seen: See
         connect_us: distribution(&histograms.connect),
         first_byte_us: distribution(&histograms.first_byte),
         transfer_us: distribution(&histograms.transfer),
+        failed_us: distribution(&histograms.failed),
         statuses,
         errors,
         client: Client {
@@ -58,6 +61,7 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, seen: See
             busiest_thread_share: parts.iter().map(|part| part.cpu_share).fold(0.0, f64::max),
         },
         host,
+        steady: rates.steady().filter(|_| plan.arrivals.is_level()),
         timeline: timeline.finish(),
         ..Outcome::empty(plan)
     };
@@ -73,7 +77,7 @@ fn offered(
     unsent: u64,
     duration_s: f64,
 ) -> Option<Offered> {
-    matches!(plan.arrivals, Arrivals::Open { .. }).then(|| {
+    plan.arrivals.is_open().then(|| {
         let sent = histograms.service.len() + errors.total();
         let due = sent + unsent;
         Offered {

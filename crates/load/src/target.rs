@@ -2,8 +2,12 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
 use crate::error::Error;
 use crate::plan::Plan;
+use crate::template::Template;
 
 /// An `http` URL taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,23 +58,57 @@ impl Target {
         addresses.next().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
     }
 
-    /// The bytes of the plan's request, for another path than the URL's if there is one.
-    pub(crate) fn request(&self, plan: &Plan, path: Option<&str>) -> Vec<u8> {
-        let mut request = format!("{} {} HTTP/1.1\r\n", plan.method, path.unwrap_or(&self.path));
+    /// The plan's request, for another path than the URL's if there is one.
+    ///
+    /// # Errors
+    /// A place in it is not known.
+    pub(crate) fn request(&self, plan: &Plan, path: Option<&str>) -> Result<Request, String> {
+        let mut head = format!("{} {} HTTP/1.1\r\n", plan.method, path.unwrap_or(&self.path));
         if !plan.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            request.push_str(&format!("Host: {}\r\n", self.authority));
+            head.push_str(&format!("Host: {}\r\n", self.authority));
         }
         for (name, value) in &plan.fields {
-            request.push_str(&format!("{name}: {value}\r\n"));
+            head.push_str(&format!("{name}: {value}\r\n"));
         }
         if plan.close {
-            request.push_str("Connection: close\r\n");
+            head.push_str("Connection: close\r\n");
         }
-        if !plan.body.is_empty() {
-            request.push_str(&format!("Content-Length: {}\r\n", plan.body.len()));
+        let template = Templates { head: Template::parse(&head)?, body: Template::parse(&plan.body)? };
+        if template.head.is_plain() && template.body.is_plain() {
+            // It does not matter which number and dice it is made with.
+            return Ok(Request::Same(template.fill(0, &mut ChaCha8Rng::seed_from_u64(0))));
+        }
+        Ok(Request::Template(template))
+    }
+}
+
+/// A request.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// It is the same each time.
+    Same(Vec<u8>),
+    /// It is made each time.
+    Template(Templates),
+}
+
+/// A request with places that are filled in.
+#[derive(Debug)]
+pub(crate) struct Templates {
+    head: Template,
+    body: Template,
+}
+
+impl Templates {
+    /// The bytes of the request with this number.
+    pub(crate) fn fill(&self, number: u64, dice: &mut ChaCha8Rng) -> Vec<u8> {
+        let (mut request, mut body) = (String::new(), String::new());
+        self.head.fill(&mut request, number, dice);
+        self.body.fill(&mut body, number, dice);
+        if !body.is_empty() {
+            request.push_str(&format!("Content-Length: {}\r\n", body.len()));
         }
         request.push_str("\r\n");
-        request.push_str(&plan.body);
+        request.push_str(&body);
         request.into_bytes()
     }
 }
@@ -114,12 +152,13 @@ mod tests {
     fn the_request_has_one_host() {
         let mut plan = Plan::new("http://127.0.0.1:8080/x?y");
         let target = Target::parse(&plan.url).unwrap();
-        assert_eq!(target.request(&plan, None), b"GET /x?y HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n");
+        let request = |plan: &Plan| match target.request(plan, None) {
+            Ok(Request::Same(bytes)) => bytes,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(request(&plan), b"GET /x?y HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n");
         plan.close = true;
         plan.fields = vec![("host".into(), "example.org".into())];
-        assert_eq!(
-            target.request(&plan, None),
-            b"GET /x?y HTTP/1.1\r\nhost: example.org\r\nConnection: close\r\n\r\n"
-        );
+        assert_eq!(request(&plan), b"GET /x?y HTTP/1.1\r\nhost: example.org\r\nConnection: close\r\n\r\n");
     }
 }

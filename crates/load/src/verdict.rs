@@ -21,6 +21,12 @@ const UNSENT_SHARE: f64 = 0.01;
 const LAG_US: f64 = 1000.0;
 const LAG_SHARE: f64 = 0.05;
 
+/// Share of the load's own ceiling above which it may be what limits the rate.
+const CEILING_SHARE: f64 = 0.5;
+
+/// How many times the rate a second load generator may reach.
+const SECOND_CLIENT: f64 = 1.05;
+
 /// Share of the host's processor time that its own host may take away.
 const STOLEN_SHARE: f64 = 0.01;
 
@@ -90,7 +96,7 @@ pub struct Gate {
 }
 
 /// Every gate that raises suspicion.
-pub const GATES: [Gate; 8] = [
+pub const GATES: [Gate; 11] = [
     Gate { check: too_many_errors, summary: "more than 0.1 % of the requests failed" },
     Gate {
         check: client_was_busy,
@@ -105,6 +111,9 @@ pub const GATES: [Gate; 8] = [
     Gate { check: sent_late, summary: "requests were sent late" },
     Gate { check: no_ports, summary: "connections could not be made for want of ports or descriptors" },
     Gate { check: dropped, summary: "the kernel dropped or repeated segments" },
+    Gate { check: never_steady, summary: "the rate did not settle" },
+    Gate { check: near_its_ceiling, summary: "the rate is more than half of what the load itself can do" },
+    Gate { check: second_gets_more, summary: "a second load generator gets more than 5 % more" },
     Gate { check: stolen, summary: "the host's own host took more than 1 % of the processor time away" },
 ];
 
@@ -113,7 +122,7 @@ pub fn judge(outcome: &Outcome) -> Verdict {
     let mut verdict = Verdict::Valid;
     let (bad, all) = (bad_answers(outcome), all(outcome));
     if outcome.requests == 0 {
-        verdict.invalid("no request was answered".into());
+        verdict.invalid("no request was answered in the time that was measured".into());
     } else if bad * 2 > all {
         verdict.invalid(format!("{bad} of {all} answers have an error status"));
     }
@@ -181,12 +190,16 @@ fn not_sent(outcome: &Outcome) -> Option<String> {
 }
 
 fn sent_late(outcome: &Outcome) -> Option<String> {
-    let lag = outcome.offered.as_ref()?.send_lag_us.p99? as f64;
-    let bound = LAG_US.max(LAG_SHARE * outcome.response_time_us.p99.unwrap_or_default() as f64);
+    let (lag, response) = (&outcome.offered.as_ref()?.send_lag_us, &outcome.response_time_us);
+    // The 99th percentile, or the highest below it that there are requests enough for.
+    let known = lag.percentiles().into_iter().zip(response.percentiles()).take(5);
+    let (name, lag, response) =
+        known.rev().find_map(|((name, lag), (_, response))| Some((name, lag?, response?)))?;
+    let lag = lag as f64;
+    let bound = LAG_US.max(LAG_SHARE * response as f64);
     (lag > bound).then(|| {
         format!(
-            "requests were sent late, by {} at the 99th percentile: the load cannot keep up, or there are too few \
-             connections",
+            "requests were sent late, {name} {}: the load cannot keep up, or there are too few connections",
             crate::report::duration(lag)
         )
     })
@@ -206,6 +219,36 @@ fn dropped(outcome: &Outcome) -> Option<String> {
             "the kernel dropped {} connections at a full backlog, gave up {} waiting ones early, and sent {} segments \
              again",
             host.listen_drops, host.time_wait_overflows, host.retransmitted_segments
+        )
+    })
+}
+
+fn never_steady(outcome: &Outcome) -> Option<String> {
+    let steady = outcome.steady.filter(crate::outcome::Steady::never)?;
+    Some(format!(
+        "the rate did not settle: from second {:.1} on its first half is {:+.0} % off the second; warm up longer (--warmup), \
+         or measure longer",
+        steady.from_s,
+        steady.change * 100.0
+    ))
+}
+
+fn near_its_ceiling(outcome: &Outcome) -> Option<String> {
+    let ceiling = outcome.check?.ceiling_per_second;
+    (outcome.requests_per_second > CEILING_SHARE * ceiling).then(|| {
+        format!(
+            "the rate is {:.0} % of the {ceiling:.0} requests/s that the load reaches against a server that does nothing",
+            outcome.requests_per_second / ceiling.max(1.0) * 100.0
+        )
+    })
+}
+
+fn second_gets_more(outcome: &Outcome) -> Option<String> {
+    let times = outcome.check?.second_client?;
+    (times > SECOND_CLIENT).then(|| {
+        format!(
+            "two load generators reach {times:.2} x the rate with as many connections: the load was the limit, not the \
+             server"
         )
     })
 }
@@ -260,6 +303,15 @@ mod tests {
         assert_eq!(word_and_reasons(|outcome| outcome.host.listen_drops = 1), ("SUSPECT", 1));
         assert_eq!(word_and_reasons(|outcome| outcome.host.retransmitted_segments = 11), ("SUSPECT", 1));
         assert_eq!(word_and_reasons(|outcome| outcome.host.stolen_share = 0.02), ("SUSPECT", 1));
+        let steady = |share, change| Some(crate::Steady { share, change, ..crate::Steady::default() });
+        assert_eq!(word_and_reasons(|outcome| outcome.steady = steady(0.5, 0.04)), ("VALID", 0));
+        assert_eq!(word_and_reasons(|outcome| outcome.steady = steady(0.5, -0.2)), ("SUSPECT", 1));
+        let check = |ceiling_per_second, second| {
+            Some(crate::Check { ceiling_per_second, second_client: Some(second) })
+        };
+        assert_eq!(word_and_reasons(|outcome| outcome.check = check(2100.0, 1.04)), ("VALID", 0));
+        assert_eq!(word_and_reasons(|outcome| outcome.check = check(1900.0, 1.04)), ("SUSPECT", 1));
+        assert_eq!(word_and_reasons(|outcome| outcome.check = check(2100.0, 1.06)), ("SUSPECT", 1));
         // It is an error too.
         assert_eq!(word_and_reasons(|outcome| outcome.errors.connect_failed = 2), ("SUSPECT", 2));
         assert_eq!(word_and_reasons(|outcome| open(outcome, 0, 900, 2_000)), ("VALID", 0));

@@ -106,7 +106,7 @@ fn what_goes_wrong_is_counted_by_kind_and_never_as_success() {
         (closing_after(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf"), "short_response"),
         (closing_after(b""), "closed_early"),
         (closing_after(b"SSH-2.0-OpenSSH_9.2\r\n\r\n"), "malformed"),
-        (server(|mut stream| while request(&mut stream) {}), "response_timeout"),
+        (server(|mut stream| while request(&mut stream) {}), "first_byte_timeout"),
     ];
     for (address, kind) in kinds {
         let outcome = load(address, 6);
@@ -118,7 +118,7 @@ fn what_goes_wrong_is_counted_by_kind_and_never_as_success() {
             outcome.errors
         );
         // Those that took too long count with how long they took, so that they do not disappear.
-        let expected = if kind == "response_timeout" { 6 } else { 0 };
+        let expected = if kind == "first_byte_timeout" { 6 } else { 0 };
         assert_eq!((outcome.response_time_us.count, outcome.censored), (expected, expected), "{kind}");
     }
     let reset = server(|mut stream| {
@@ -179,7 +179,7 @@ fn a_server_that_vanishes_ends_in_errors_and_not_in_silence() {
     let start = Instant::now();
     let plan = Plan { stop: Stop::Seconds(0.5), ..plan(address, 0) };
     let outcome = run(&plan, &mut |_| ()).unwrap();
-    assert!(outcome.requests >= 10 && outcome.errors.response_timeout >= 2, "{outcome:?}");
+    assert!(outcome.requests >= 10 && outcome.errors.first_byte_timeout >= 2, "{outcome:?}");
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
@@ -223,7 +223,7 @@ fn a_plan_that_cannot_be_run_is_explained() {
     let good = Plan::new("http://127.0.0.1:1/");
     for (plan, part) in [
         (Plan { connections: 0, ..good.clone() }, "connections 0: must be at least 1"),
-        (Plan { connections: 4_000_000_000, ..good.clone() }, "this process may have"),
+        (Plan { connections: 4_000_000_000, ..good.clone() }, "a process may have"),
         (Plan { stop: Stop::Requests(0), ..good.clone() }, "requests 0: must be at least 1"),
         (Plan { stop: Stop::Seconds(f64::NAN), ..good.clone() }, "duration of NaN s"),
         (Plan { stop: Stop::Seconds(-1.0), ..good.clone() }, "duration of -1 s"),

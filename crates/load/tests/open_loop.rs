@@ -60,7 +60,7 @@ fn accounts_for_all(outcome: &Outcome) {
     let offered = outcome.offered.as_ref().unwrap();
     let ended = outcome.requests + outcome.drained + outcome.errors.total() + offered.unsent;
     assert_eq!(ended, offered.due);
-    let timed_out = outcome.errors.response_timeout + outcome.errors.connect_timeout;
+    let timed_out = outcome.errors.timeouts();
     assert_eq!(outcome.censored, offered.unsent + timed_out);
     assert_eq!(outcome.response_time_us.count, outcome.requests + outcome.drained + outcome.censored);
 }
@@ -142,7 +142,7 @@ fn a_server_that_dies_is_told_of_and_does_not_hold_up_the_load() {
     let outcome = run(&plan, &mut |_| ()).unwrap();
     assert!(start.elapsed() < Duration::from_secs(5));
     accounts_for_all(&outcome);
-    assert!(outcome.errors.response_timeout > 10, "{:?}", outcome.errors);
+    assert!(outcome.errors.first_byte_timeout > 10, "{:?}", outcome.errors);
     assert!((80..=101).contains(&outcome.requests), "{}", outcome.requests);
     assert_eq!(outcome.verdict.word(), "SUSPECT");
 }

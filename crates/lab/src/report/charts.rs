@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::format::number;
-use crate::results::{Cell, Estimate, Results};
+use super::format::{estimate, number};
+use crate::results::{Cell, Estimate, Results, Run};
 
 /// One chart.
 pub(super) struct Chart {
@@ -11,9 +11,9 @@ pub(super) struct Chart {
     pub(super) title: String,
     /// What it says, in one sentence.
     pub(super) finding: String,
-    /// Heading of the table behind it, and a figure for each row.
-    pub(super) figure: &'static str,
-    pub(super) rows: Vec<(String, u32, Option<Estimate>)>,
+    /// The table behind it: its heading and its rows, as text.
+    pub(super) heading: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
     pub(super) options: Value,
 }
 
@@ -102,10 +102,12 @@ fn chart(results: &Results, figure: &Figure, facet: &Facet, number_of: usize) ->
     let finding = finding(&cells, figure);
     Some(Chart {
         id: format!("{}-{number_of}", figure.id),
-        figure: figure.title,
+        heading: ["target", "connections", figure.title].map(String::from).into(),
         rows: cells
             .iter()
-            .map(|cell| (cell.key.target.clone(), cell.key.connections, (figure.get)(cell)))
+            .map(|cell| {
+                vec![cell.key.target.clone(), cell.key.connections.to_string(), estimate((figure.get)(cell))]
+            })
             .collect(),
         options: options(&cells, &connections, figure, &finding),
         title,
@@ -199,8 +201,8 @@ fn runs(results: &Results) -> Option<Chart> {
     Some(Chart {
         id: "runs".into(),
         title: "Every run against its cell's median rate, in the order they were made".into(),
-        figure: "",
-        rows: Vec::new(),
+        heading: ["run", "cell", "round", "requests/s", "verdict"].map(String::from).into(),
+        rows: (1..).zip(&results.runs).map(row_of).collect(),
         options: json!({
             "x": { "name": "run" },
             "y": { "name": "rate / median of the cell" },
@@ -209,4 +211,18 @@ fn runs(results: &Results) -> Option<Chart> {
         }),
         finding,
     })
+}
+
+/// A run in the table behind the runs.
+fn row_of((number_of, run): (usize, &Run)) -> Vec<String> {
+    let rate = run.outcome.as_ref().map_or("n/a".into(), |outcome| number(outcome.requests_per_second));
+    let mut why: Vec<_> = run.verdict.reasons().to_vec();
+    why.extend(run.failure.clone().filter(|failure| !why.contains(failure)));
+    vec![
+        number_of.to_string(),
+        run.cell.to_string(),
+        (run.round + 1).to_string(),
+        rate,
+        format!("{} {}", run.verdict.word(), why.join("; ")).trim_end().into(),
+    ]
 }

@@ -2,10 +2,14 @@
 
 mod charts;
 mod format;
+mod knee;
 mod page;
+mod single;
 mod tables;
 mod text;
 
 pub(crate) use format::number;
+pub use knee::knee;
 pub use page::html;
+pub use single::single;
 pub use text::{markdown, text_table};

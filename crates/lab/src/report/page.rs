@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use load::Verdict;
 use serde_json::Value;
 
 use super::charts::{Chart, charts};
@@ -16,31 +17,48 @@ const LIBRARY: &str = include_str!("../../assets/echarts.min.js");
 
 /// The whole report as one HTML file.
 pub fn html(results: &Results) -> String {
-    let charts = charts(results);
-    let options: serde_json::Map<String, Value> =
-        charts.iter().map(|chart| (chart.id.clone(), chart.options.clone())).collect();
-    fill(
+    page(
         TEMPLATE,
+        &results.title,
+        &results.verdict,
+        &charts(results),
+        &json_for_script(results),
         &[
-            ("title", &escape(&results.title)),
             ("name", &escape(&results.name)),
             ("started", &escape(&results.started)),
-            ("style", STYLE),
-            ("verdict", &verdict(results)),
             ("findings", &list(&results.findings)),
             ("budgets", &tables::budgets(results)),
-            ("charts", &charts.iter().map(|chart| section(chart, results)).collect::<String>()),
             ("cells", &tables::cells(results)),
             ("errors", &tables::errors(results)),
             ("environment", &tables::environment(results)),
             ("plan", &escape(&results.plan)),
             ("command", &escape(&results.command)),
-            ("options", &json_for_script(&options)),
-            ("results", &json_for_script(results)),
-            ("library", LIBRARY),
-            ("script", SCRIPT),
         ],
     )
+}
+
+/// A page with what every page has, and some values of its own.
+pub(super) fn page(
+    template: &str,
+    title: &str,
+    verdict: &Verdict,
+    charts: &[Chart],
+    results: &str,
+    own: &[(&str, &str)],
+) -> String {
+    let options: serde_json::Map<String, Value> =
+        charts.iter().map(|chart| (chart.id.clone(), chart.options.clone())).collect();
+    let common = [
+        ("title", &*escape(title)),
+        ("style", STYLE),
+        ("verdict", &show(verdict)),
+        ("charts", &charts.iter().map(section).collect::<String>()),
+        ("options", &json_for_script(&options)),
+        ("results", results),
+        ("library", LIBRARY),
+        ("script", SCRIPT),
+    ];
+    fill(template, &[&common, own].concat())
 }
 
 /// Puts values in the places of their names, once: what a value holds is not looked at again.
@@ -57,8 +75,8 @@ fn fill(template: &str, values: &[(&str, &str)]) -> String {
     page
 }
 
-fn verdict(results: &Results) -> String {
-    let word = results.verdict.word();
+fn show(verdict: &Verdict) -> String {
+    let word = verdict.word();
     let meaning = match word {
         "VALID" => "every check of the figures passed",
         "SUSPECT" => "the figures need care",
@@ -66,7 +84,7 @@ fn verdict(results: &Results) -> String {
     };
     format!(
         "<p class=\"verdict\"><span class=\"{word}\">{word}</span> {meaning}</p>{}",
-        list(results.verdict.reasons())
+        list(verdict.reasons())
     )
 }
 
@@ -78,7 +96,7 @@ fn list(items: &[String]) -> String {
     format!("<ul>{items}</ul>")
 }
 
-fn section(chart: &Chart, results: &Results) -> String {
+fn section(chart: &Chart) -> String {
     let mut html = String::new();
     let (id, finding) = (escape(&chart.id), escape(&chart.finding));
     let _ = write!(
@@ -87,7 +105,7 @@ fn section(chart: &Chart, results: &Results) -> String {
          <div class=\"chart\" id=\"{id}\" role=\"img\" aria-label=\"{finding}\"></div>\
          <details><summary>The figures</summary>{}</details></section>",
         escape(&chart.title),
-        tables::behind(chart, results)
+        tables::behind(chart)
     );
     html
 }

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::charts::Chart;
-use super::format::{escape, estimate, number};
-use crate::results::{Results, Run};
+use super::format::{escape, estimate};
+use crate::results::Results;
 
 /// A table from a heading and rows of cells that are escaped already.
 fn table(class: &str, heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -59,30 +59,9 @@ pub(super) fn cells(results: &Results) -> String {
 }
 
 /// The figures behind a chart.
-pub(super) fn behind(chart: &Chart, results: &Results) -> String {
-    if chart.rows.is_empty() {
-        return runs(results);
-    }
-    let rows = chart.rows.iter().map(|(target, connections, figure)| {
-        vec![escape(target), connections.to_string(), estimate(*figure)]
-    });
-    table("figures", &["target", "connections", chart.figure], rows)
-}
-
-fn runs(results: &Results) -> String {
-    let rows = (1..).zip(&results.runs).map(|(number_of, run): (usize, &Run)| {
-        let rate = run.outcome.as_ref().map_or("n/a".into(), |outcome| number(outcome.requests_per_second));
-        let mut why: Vec<_> = run.verdict.reasons().to_vec();
-        why.extend(run.failure.clone().filter(|failure| !why.contains(failure)));
-        vec![
-            number_of.to_string(),
-            escape(&run.cell.to_string()),
-            (run.round + 1).to_string(),
-            rate,
-            format!("<span class=\"{0}\">{0}</span> {1}", run.verdict.word(), escape(&why.join("; "))),
-        ]
-    });
-    table("figures", &["run", "cell", "round", "requests/s", "verdict"], rows)
+pub(super) fn behind(chart: &Chart) -> String {
+    let heading: Vec<&str> = chart.heading.iter().map(String::as_str).collect();
+    table("figures", &heading, chart.rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()))
 }
 
 /// Budgets and how they came out.

@@ -123,6 +123,7 @@ fn arrivals(arrivals: &Arrivals) -> String {
             let what = if session.is_some() { "sessions" } else { "requests" };
             format!("open loop, {:.0} {what} per second in the long run, {spacing}", rate.in_the_long_run())
         }
+        Arrivals::Replay { log, speed } => format!("open loop, as {} has it, {speed} x", log.display()),
     }
 }
 
@@ -135,6 +136,7 @@ fn write_parts(out: &mut String, outcome: &Outcome) -> fmt::Result {
         ("connect", Some(&outcome.connect_us)),
         ("first byte", Some(&outcome.first_byte_us)),
         ("transfer", Some(&outcome.transfer_us)),
+        ("failed after", Some(&outcome.failed_us)),
     ];
     writeln!(out, "  of which")?;
     for (name, times) in parts {
@@ -151,18 +153,17 @@ fn write_times(out: &mut String, times: &Distribution) -> fmt::Result {
     if times.count == 0 {
         return writeln!(out, "    no request got an answer");
     }
-    for (name, us) in [
-        ("p50", times.p50),
-        ("p75", times.p75),
-        ("p90", times.p90),
-        ("p95", times.p95),
-        ("p99", times.p99),
-        ("p99.9", times.p99_9),
-        ("p99.99", times.p99_99),
-        ("p99.999", times.p99_999),
-    ] {
-        let value = us.map_or("n/a (fewer than 100 samples beyond it)".into(), |us| duration(us as f64));
-        writeln!(out, "    {name:<8} {value:>10}")?;
+    let all = times.percentiles();
+    let known = all.iter().take_while(|(_, us)| us.is_some()).count();
+    for (name, us) in all.iter().filter_map(|(name, us)| Some((name, (*us)?))) {
+        writeln!(out, "    {name:<8} {:>10}", duration(us as f64))?;
+    }
+    match &all[known..] {
+        [] => {}
+        [(only, _)] => writeln!(out, "    {only:<8} {:>10}   (fewer than 100 samples beyond it)", "n/a")?,
+        [(first, _), .., (last, _)] => {
+            writeln!(out, "    {first} to {last}: n/a (fewer than 100 samples beyond them)")?;
+        }
     }
     writeln!(out, "    {:<8} {:>10}", "max", duration(times.max as f64))?;
     writeln!(out, "    {:<8} {:>10}   (sd {})", "mean", duration(times.mean), duration(times.stddev))

@@ -31,7 +31,7 @@ fn write(out: &mut String, outcome: &Outcome) -> fmt::Result {
     let connect = errors.connect_refused + errors.connect_timeout + errors.connect_failed;
     let read = errors.reset + errors.short_response + errors.closed_early + errors.malformed + errors.other;
     if errors.total() > 0 {
-        let timeout = errors.response_timeout;
+        let timeout = errors.timeouts() - errors.connect_timeout;
         writeln!(out, "  Socket errors: connect {connect}, read {read}, write 0, timeout {timeout}")?;
     }
     let bad: u64 = outcome.statuses.iter().filter(|(code, _)| **code > 399).map(|(_, count)| count).sum();

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{IsTerminal, Write, stderr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -51,6 +52,9 @@ pub(super) struct Args {
     /// Write the result as JSON to a file, or with - to standard output in place of the text
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
+    /// Write the result as a page with a chart of the knee, which needs nothing but itself
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 fn bound(text: &str) -> Result<Threshold, load::BadThreshold> {
@@ -102,6 +106,11 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |_| ());
     let watched = stderr().is_terminal();
     let found = search(&wanted, &cancel, &mut |news| tell(&wanted, watched, &news))?;
+    if let Some(file) = &args.html {
+        let page =
+            ::lab::report::knee(&wanted.plan.url, &text(&wanted, &found), &found, &super::command_line());
+        fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    }
     let json = || serde_json::to_string_pretty(&found);
     match args.json.as_deref() {
         Some("-") => println!("{}", json()?),

@@ -88,7 +88,7 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
         quick: args.quick,
         root: args.root,
         program: env::current_exe().context("cannot find this program's own file")?,
-        command: command_line(),
+        command: super::command_line(),
         cancel,
     };
     let runs = plan.cells().len() * plan.rounds as usize;
@@ -106,12 +106,6 @@ fn default_out(name: &str) -> PathBuf {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let time: String = time.chars().filter(|c| c.is_ascii_digit() || *c == 'T').collect();
     PathBuf::from("out").join(format!("{name}-{time}"))
-}
-
-/// This command as it was given, so that the report can say how to repeat it.
-fn command_line() -> String {
-    let words = env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
-    std::iter::once("plimsoll".to_string()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
 fn seconds(seconds: f64) -> humantime::FormattedDuration {

@@ -31,6 +31,9 @@ enum Command {
     Bench(Box<bench::Args>),
     /// Find the load that a server carries within a target
     Capacity(Box<capacity::Args>),
+    /// One process of a load
+    #[command(hide = true, name = bench::PART)]
+    LoadPart,
     /// Run a whole experiment and write its report
     Lab(lab::Args),
 }
@@ -77,11 +80,19 @@ pub(crate) fn one_line(message: &str) -> String {
     parts.join("; ").replace(":;", ":")
 }
 
+/// This command as it was given, so that a report can say how to repeat it.
+pub(crate) fn command_line() -> String {
+    let words =
+        std::env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
+    std::iter::once("plimsoll".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
 /// Runs the command that was asked for.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Serve(args) => serve::run(*args),
         Command::Bench(args) => bench::run(*args),
+        Command::LoadPart => bench::part(),
         Command::Capacity(args) => capacity::run(*args),
         Command::Lab(args) => lab::run(args),
     }

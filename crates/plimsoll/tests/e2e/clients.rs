@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use crate::browser::chromium;
 use crate::common::{has, is_missing, large, on_every_model, output_of, site};
 
 #[test]
@@ -179,10 +180,7 @@ fn a_browser_loads_a_page_with_all_that_belongs_to_it() {
     }
     on_every_model(|server| {
         let profile = tempfile::tempdir().unwrap();
-        let mut chromium = Command::new("chromium");
-        chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
-        chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
-        chromium.arg(format!("--user-data-dir={}", profile.path().display()));
+        let mut chromium = chromium(profile.path());
         chromium.args(["--virtual-time-budget=10000", "--dump-dom"]).arg(server.url("/"));
         let text = output_of(&mut chromium);
         // The picture's handler ran, and saw the script's constant and the style's colour.

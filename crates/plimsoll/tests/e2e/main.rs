@@ -3,6 +3,7 @@
 mod admin;
 mod background;
 mod bench;
+mod browser;
 mod capacity;
 mod cli;
 mod clients;
@@ -10,6 +11,7 @@ mod common;
 mod faults;
 mod lab;
 mod lifecycle;
+mod load;
 mod log;
 mod pressure;
 mod requests;

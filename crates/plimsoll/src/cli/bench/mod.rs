@@ -1,19 +1,21 @@
 //! `plimsoll bench`: a load against a URL, and what came back.
 
+mod plan;
+mod view;
+
 use std::fs;
-use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use bytesize::ByteSize;
 use load::sample::Sampler;
-use load::{
-    Arrivals, Outcome, Phase, Plan, Progress, Rate, Session, Spacing, Stop, Switch, Threshold, Wanted,
-};
+use load::{Outcome, Plan, Rate, Switch, Threshold};
 use plimsoll::signals::Watch;
 
 use super::{Failure, say};
+use view::View;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -36,10 +38,17 @@ pub(super) struct Args {
     /// Partly open loop: what is due is a session, which goes on with this probability after each answer
     #[arg(long, value_name = "PROBABILITY", requires = "rate")]
     session: Option<f64>,
+    /// Open loop: ask for what an access log has, when it has it (combined format, or JSON as `serve --log-format
+    /// json` writes it); only its GETs
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "url_file", "body", "method"])]
+    replay: Option<PathBuf>,
+    /// Speed of the replay: 2 for twice as fast as it was
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, requires = "replay")]
+    speed: f64,
     /// Time between an answer and the next request of the same connection (closed loop, or sessions)
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     think: Duration,
-    /// How long to measure [default: 10s]
+    /// How long to measure [default: 10s; a replay: as long as the log]
     #[arg(short, long, value_name = "TIME", conflicts_with = "requests", value_parser = humantime::parse_duration)]
     duration: Option<Duration>,
     /// How many requests to measure, instead of a time
@@ -61,9 +70,24 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pipeline: u32,
     /// File with a path (or a URL of the same server) on each line, and maybe a weight behind it; without weights they take
-    /// turns
+    /// turns. Or a sitemap in XML
     #[arg(long, value_name = "FILE")]
     url_file: Option<PathBuf>,
+    /// Status that an answer must have, or it is an error; may be given several times, or as 200,304 [default: any]
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    expect_status: Vec<u16>,
+    /// Length that the content of an answer must have, in bytes
+    #[arg(long, value_name = "BYTES")]
+    expect_length: Option<u64>,
+    /// SHA-256 that the content of an answer must have, as sha256sum prints it
+    #[arg(long, value_name = "HEX")]
+    expect_sha256: Option<String>,
+    /// Bytes per second that each connection sends, as over a bad network: 1KiB
+    #[arg(long, value_name = "BYTES")]
+    send_rate: Option<ByteSize>,
+    /// Bytes per second that each connection takes
+    #[arg(long, value_name = "BYTES")]
+    receive_rate: Option<ByteSize>,
     /// Content of each request, or with @ the file that has it; the method is POST then, unless it is given
     #[arg(long, value_name = "TEXT|@FILE", default_value = "")]
     body: String,
@@ -76,12 +100,26 @@ pub(super) struct Args {
     /// Addresses that connections come from, 127.0.0.2 and on, each with ports of its own; for servers on 127.0.0.0/8
     #[arg(long, value_name = "N", default_value_t = 0)]
     sources: u32,
+    /// A network between the load and a server on this host: delay=50ms,jitter=5ms,rate=10mbit,loss=1%,queue=200ms (one
+    /// way, both ways alike); takes root
+    #[arg(long, value_name = "LINK")]
+    link: Option<load::link::Link>,
+    /// Processes that share the connections [default: as many as the limit of descriptors demands]
+    #[arg(long, value_name = "N")]
+    processes: Option<u32>,
     /// Cores the load's threads are pinned to, in turn: 1 or 0,2
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// Process of the server, to look at what it uses; those that it has started count too
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
+    /// After the run, look whether it was the load that set the limit: its rate against a server that does nothing, and
+    /// whether two load generators get more; takes some 10 seconds
+    #[arg(long)]
+    check: bool,
+    /// Say nothing while it runs
+    #[arg(short, long)]
+    quiet: bool,
     /// Form of the result: for people, as ab or wrk print it, as JSON, as CSV, or as a log of HdrHistogram
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -91,7 +129,13 @@ pub(super) struct Args {
     /// Write the result as JSON to a file, or with - to standard output in place of the text
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
+    /// Write the result as a page with charts, which needs nothing but itself
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
+
+/// Tells the program that it is one process of a load.
+pub(super) const PART: &str = "load-part";
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Format {
@@ -117,77 +161,9 @@ enum SpacingFlag {
     Poisson,
 }
 
-/// A line of a file of URLs.
-fn wanted(line: &str) -> anyhow::Result<Wanted> {
-    let (url, weight) = line.split_once(char::is_whitespace).unwrap_or((line, "1"));
-    let path = match url.split_once("://") {
-        // Whatever server it names, it is asked of the one that is loaded.
-        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
-        None => url,
-    };
-    let weight = weight.trim().parse().with_context(|| format!("{weight:?} is no weight"))?;
-    Ok(Wanted { path: path.into(), weight })
-}
-
 fn parse_field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("must be of the form Name: value")?;
     Ok((name.trim().into(), value.trim().into()))
-}
-
-impl Args {
-    fn arrivals(&self) -> Arrivals {
-        let think_s = self.think.as_secs_f64();
-        let Some(rate) = self.rate.clone() else { return Arrivals::Closed { think_s } };
-        let spacing = match self.spacing {
-            SpacingFlag::Constant => Spacing::Constant,
-            SpacingFlag::Poisson => Spacing::Poisson,
-        };
-        let session = self.session.map(|go_on| Session { go_on, think_s });
-        Arrivals::Open { rate, spacing, seed: self.seed, session }
-    }
-
-    fn plan(&self) -> anyhow::Result<Plan> {
-        let stop = match (self.requests, self.duration) {
-            (Some(requests), _) => Stop::Requests(requests),
-            (None, duration) => Stop::Seconds(duration.unwrap_or(Duration::from_secs(10)).as_secs_f64()),
-        };
-        let body = match self.body.strip_prefix('@') {
-            Some(file) => fs::read_to_string(file).with_context(|| format!("cannot read --body {file}"))?,
-            None => self.body.clone(),
-        };
-        let default = if body.is_empty() { "GET" } else { "POST" };
-        Ok(Plan {
-            connections: self.connections,
-            arrivals: self.arrivals(),
-            threads: self.threads,
-            stop,
-            warmup_s: self.warmup.as_secs_f64(),
-            timeout_s: self.timeout.as_secs_f64(),
-            close: self.close,
-            pipeline: self.pipeline,
-            targets: self.targets()?,
-            body,
-            method: self.method.clone().unwrap_or_else(|| default.into()),
-            sources: self.sources,
-            fields: self.headers.clone(),
-            cpus: self.cpus.clone(),
-            ..Plan::new(&self.url)
-        })
-    }
-
-    /// What the file of URLs says.
-    fn targets(&self) -> anyhow::Result<Vec<Wanted>> {
-        let Some(file) = &self.url_file else { return Ok(Vec::new()) };
-        let text =
-            fs::read_to_string(file).with_context(|| format!("cannot read --url-file {}", file.display()))?;
-        let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
-        let used = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let targets: Vec<Wanted> = used
-            .map(|(at, line)| wanted(line).with_context(|| format!("{}, line {at}", file.display())))
-            .collect::<anyhow::Result<_>>()?;
-        anyhow::ensure!(!targets.is_empty(), "--url-file {}: there is no path in it", file.display());
-        Ok(targets)
-    }
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -196,9 +172,14 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         say!("plimsoll: warning: --think has no effect on an open loop without --session");
     }
     plan.validate().map_err(Failure::usage)?;
+    load::preflight(&plan).iter().for_each(|warning| say!("plimsoll: warning: {warning}"));
     let cancel = Switch::default();
     Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |_| ());
     let outcome = measure(&args, &plan, &cancel)?;
+    if let Some(file) = &args.html {
+        let page = ::lab::report::single(&outcome, &super::command_line());
+        fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    }
     let format = match args.json.as_deref() {
         Some("-") => Format::Json,
         Some(file) => {
@@ -215,7 +196,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         Format::Hdr => print!("{}", load::hdr::log(&outcome)),
         Format::Csv => print!("{}", load::report::csv(&outcome)),
     }
-    if outcome.requests == 0 {
+    if outcome.requests + outcome.drained == 0 {
         return Err(nothing_came(&outcome).into());
     }
     let missed: Vec<String> =
@@ -232,15 +213,30 @@ fn measure(args: &Args, plan: &Plan, cancel: &Switch) -> Result<Outcome, Failure
     if let Some(pid) = args.pid.filter(|pid| load::sample::tree(*pid).is_empty()) {
         return Err(Failure::usage(anyhow::anyhow!("--pid {pid}: there is no such process")));
     }
-    let mut view = live_view();
-    let mut outcome = load::run_until(plan, cancel, &mut |progress| {
+    let mut view = View::new(args.quiet);
+    let mut observer = |progress: &load::Progress| {
         if let Some(sampler) = &mut sampler {
             sampler.look(progress);
         }
-        view(progress);
-    })?;
+        view.show(progress, sampler.as_ref().and_then(Sampler::latest));
+    };
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut outcome = match plan.processes {
+        1 => load::run_until(plan, cancel, &mut observer)?,
+        _ => load::fleet::run_until(&program, &[PART], plan, cancel, &mut observer)?,
+    };
     outcome.server = sampler.and_then(|sampler| sampler.finish(outcome.requests));
+    if args.check && outcome.requests > 0 && !cancel.is_set() {
+        outcome.check = Some(load::check::check(&program, &[PART], &outcome, cancel)?);
+        outcome.verdict = load::verdict::judge(&outcome);
+    }
     Ok(outcome)
+}
+
+/// One process of a load, which another has started.
+pub(super) fn part() -> Result<ExitCode, Failure> {
+    load::fleet::serve(std::io::stdin())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn json(outcome: &Outcome) -> anyhow::Result<String> {
@@ -255,31 +251,5 @@ fn nothing_came(outcome: &Outcome) -> anyhow::Error {
             anyhow::anyhow!("{url} gave no complete response: {} ({count} times)", name.replace('_', " "))
         }
         _ => anyhow::anyhow!("{url} gave no complete response"),
-    }
-}
-
-/// A line on the terminal that follows the load; nothing where nobody watches.
-fn live_view() -> impl FnMut(&Progress) {
-    let watched = stderr().is_terminal();
-    move |progress| {
-        if !watched {
-            return;
-        }
-        let _ = if progress.phase == Phase::Draining {
-            write!(stderr(), "\r\x1b[K")
-        } else {
-            let phase = if progress.phase == Phase::Warmup { "warming up" } else { "measuring" };
-            let left =
-                progress.total.map(|total| total.saturating_sub(progress.elapsed).as_secs_f64().ceil());
-            write!(
-                stderr(),
-                "\r\x1b[K{phase}: {:.0} requests/s, {} answers, {} errors{}",
-                progress.recent_per_second,
-                progress.requests,
-                progress.errors,
-                left.map(|left| format!(", {left:.0} s left")).unwrap_or_default()
-            )
-        };
-        let _ = stderr().flush();
     }
 }

@@ -1,11 +1,13 @@
 //! What to send: a declared load, as a plain value that can be stored, shipped and repeated.
 
+mod check;
+
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
-use crate::target::Target;
+use crate::link::Link;
 
 /// A load against one URL. `Plan::new(url)` is a complete plan, of a closed loop; its fields can then be changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +49,21 @@ pub struct Plan {
     /// for servers on 127.0.0.0/8; 0 leaves it to the kernel.
     #[serde(default)]
     pub sources: u32,
+    /// What an answer must be to count as one.
+    #[serde(default)]
+    pub expect: Expect,
+    /// Bytes per second that each connection sends, as over a bad network; 0 for as fast as it can.
+    #[serde(default)]
+    pub send_rate: f64,
+    /// Bytes per second that each connection takes; 0 for as fast as it can.
+    #[serde(default)]
+    pub receive_rate: f64,
+    /// A network between the load and a server on this host; `None` for the loopback interface alone.
+    #[serde(default)]
+    pub link: Option<Link>,
+    /// Processes that share the threads, for more connections than one process may have descriptors.
+    #[serde(default = "one")]
+    pub processes: u32,
     /// Cores the load's threads are pinned to, in turn; empty means not pinned.
     pub cpus: Vec<usize>,
 }
@@ -63,6 +80,18 @@ pub struct Wanted {
     pub path: String,
     /// How often it is asked for, in relation to the others. If all are equal they take turns.
     pub weight: f64,
+}
+
+/// What an answer must be to count as one; anything else is an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Expect {
+    /// Status codes; empty for any.
+    pub statuses: Vec<u16>,
+    /// Length of the content, in bytes.
+    pub length: Option<u64>,
+    /// SHA-256 of the content, in 64 hexadecimal digits, as sha256sum prints it.
+    pub sha256: Option<String>,
 }
 
 /// When requests are sent (Schroeder, Wierman, Harchol-Balter: Open Versus Closed, NSDI 2006).
@@ -87,6 +116,25 @@ pub enum Arrivals {
         #[serde(default)]
         session: Option<Session>,
     },
+    /// Open loop: what an access log asks for, when it was asked for then. Only its GETs.
+    Replay {
+        /// A log in the combined format, or in JSON as `plimsoll serve` writes it.
+        log: PathBuf,
+        /// 2 for twice as fast.
+        speed: f64,
+    },
+}
+
+impl Arrivals {
+    /// Whether requests are due at times that do not depend on the server.
+    pub fn is_open(&self) -> bool {
+        !matches!(self, Arrivals::Closed { .. })
+    }
+
+    /// Whether the rate is not meant to change over time.
+    pub fn is_level(&self) -> bool {
+        matches!(self, Arrivals::Closed { .. } | Arrivals::Open { rate: Rate::Steady { .. }, .. })
+    }
 }
 
 impl Default for Arrivals {
@@ -133,6 +181,13 @@ pub struct Session {
     pub think_s: f64,
 }
 
+/// Fewest processes that may have so many connections, by the limit of descriptors.
+pub fn processes_for(connections: u32) -> u32 {
+    let most =
+        engine::host::descriptor_limit().unwrap_or(u64::MAX).saturating_sub(check::DESCRIPTORS_BESIDE).max(1);
+    u64::from(connections).div_ceil(most).clamp(1, u64::from(check::MOST_PROCESSES)) as u32
+}
+
 /// When a load stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -153,59 +208,7 @@ impl Stop {
     }
 }
 
-/// Longest time a plan may ask for, in seconds: a week.
-const LONGEST_S: f64 = 7.0 * 86_400.0;
-
-/// Descriptors a load needs beside those of its connections.
-const DESCRIPTORS_BESIDE: u64 = 32;
-
-/// Most source addresses.
-const MOST_SOURCES: u32 = 250;
-
-/// Most requests that are sent at once.
-const MOST_PIPELINED: u32 = 1000;
-
-/// Highest rate that a plan may ask for, in requests per second; no host comes near it.
-const MOST_RATE: f64 = 1e8;
-
-impl Arrivals {
-    fn validate(&self) -> Result<(), String> {
-        let time = |what: &str, seconds: f64, least: f64| match (least..=LONGEST_S).contains(&seconds) {
-            true => Ok(()),
-            false => Err(format!("{what} of {seconds} s: must be {least} s to {LONGEST_S} s")),
-        };
-        match self {
-            Arrivals::Closed { think_s } => time("think time", *think_s, 0.0),
-            Arrivals::Open { rate, session, .. } => {
-                rate.validate(time)?;
-                let Some(Session { go_on, think_s }) = session else { return Ok(()) };
-                if !(0.0..1.0).contains(go_on) {
-                    return Err(format!("probability {go_on} of going on: must be at least 0 and below 1"));
-                }
-                time("think time", *think_s, 0.0)
-            }
-        }
-    }
-}
-
 impl Rate {
-    fn validate(&self, time: impl Fn(&str, f64, f64) -> Result<(), String>) -> Result<(), String> {
-        let (rates, times): (Vec<f64>, Vec<f64>) = match self {
-            Rate::Steady { rate } => (vec![*rate], vec![]),
-            Rate::Ramp { from, to, seconds } => (vec![*from, *to], vec![*seconds]),
-            Rate::Steps { rates, each_s } => (rates.clone(), vec![*each_s]),
-            Rate::OnOff { rate, on_s, off_s } => (vec![*rate], vec![*on_s, *off_s]),
-            Rate::TwoState { low, high, low_s, high_s } => (vec![*low, *high], vec![*low_s, *high_s]),
-        };
-        if let Some(rate) = rates.iter().find(|rate| !(0.0..=MOST_RATE).contains(*rate)) {
-            return Err(format!("rate of {rate} requests per second: must be 0 to {MOST_RATE:.0}"));
-        }
-        if !rates.iter().any(|rate| *rate > 0.0) {
-            return Err("a rate of 0 requests per second all the time: some rate must be above 0".into());
-        }
-        times.into_iter().try_for_each(|seconds| time("stretch of a rate", seconds, 0.001))
-    }
-
     /// The mean over a long time, in requests per second; of a ramp and of steps, the last rate.
     pub fn in_the_long_run(&self) -> f64 {
         match self {
@@ -236,116 +239,27 @@ impl Plan {
             method: "GET".into(),
             fields: Vec::new(),
             sources: 0,
+            expect: Expect::default(),
+            send_rate: 0.0,
+            receive_rate: 0.0,
+            link: None,
+            processes: 1,
             cpus: Vec::new(),
         }
     }
 
-    /// Checks every value.
-    ///
-    /// # Errors
-    /// The first value that cannot be used, why, and what could be.
-    pub fn validate(&self) -> Result<(), Error> {
-        let bad = |problem: String| Err(Error::Plan(problem));
-        Target::parse(&self.url)?;
-        if self.connections == 0 {
-            return bad("connections 0: must be at least 1".into());
+    /// The seed of whatever is drawn.
+    pub(crate) fn seed(&self) -> u64 {
+        match self.arrivals {
+            Arrivals::Open { seed, .. } => seed,
+            Arrivals::Closed { .. } | Arrivals::Replay { .. } => 1,
         }
-        if let Some(limit) = engine::host::descriptor_limit()
-            && u64::from(self.connections) + DESCRIPTORS_BESIDE > limit
-        {
-            let most = limit.saturating_sub(DESCRIPTORS_BESIDE);
-            return bad(format!(
-                "connections {}: this process may have {limit} descriptors open, which is enough for {most} \
-                 connections; raise the limit (ulimit -n) or ask for fewer",
-                self.connections
-            ));
-        }
-        self.validate_ports().map_err(Error::Plan)?;
-        let (what, seconds) = match self.stop {
-            Stop::Requests(0) => return bad("requests 0: must be at least 1".into()),
-            Stop::Requests(_) => ("duration", 1.0),
-            Stop::Seconds(seconds) => ("duration", seconds),
-        };
-        for (what, seconds, least) in
-            [(what, seconds, 0.001), ("warm-up", self.warmup_s, 0.0), ("time-out", self.timeout_s, 0.001)]
-        {
-            if !(least..=LONGEST_S).contains(&seconds) {
-                return bad(format!("{what} of {seconds} s: must be {least} s to {LONGEST_S} s"));
-            }
-        }
-        self.arrivals.validate().map_err(Error::Plan)?;
-        self.validate_requests().map_err(Error::Plan)?;
-        if self.method.is_empty()
-            || !self.method.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-        {
-            return bad(format!("method {:?}: must be a word such as GET", self.method));
-        }
-        for (name, value) in &self.fields {
-            if wire::put_field(&mut Vec::new(), name, value.as_bytes()).is_err() {
-                return bad(format!(
-                    "field {name:?}: {value:?}: the name must be a token, the value without control bytes"
-                ));
-            }
-            if ["connection", "content-length", "transfer-encoding"]
-                .iter()
-                .any(|own| name.eq_ignore_ascii_case(own))
-            {
-                return bad(format!(
-                    "field {name}: the load sets it itself; for a connection per request use `close`"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether there are ports enough on this side.
-    fn validate_ports(&self) -> Result<(), String> {
-        if self.sources > MOST_SOURCES {
-            return Err(format!("sources {}: must be at most {MOST_SOURCES}", self.sources));
-        }
-        let ports = crate::host::ports();
-        let all = ports.saturating_mul(u64::from(self.sources.max(1)));
-        if u64::from(self.connections) <= all {
-            return Ok(());
-        }
-        Err(format!(
-            "connections {}: this host has {ports} ports for connections to one server (net.ipv4.ip_local_port_range); \
-             with {} source addresses there are enough",
-            self.connections,
-            u64::from(self.connections).div_ceil(ports.max(1))
-        ))
-    }
-
-    fn validate_requests(&self) -> Result<(), String> {
-        let plain = self.arrivals == Arrivals::default() && !self.close;
-        match self.pipeline {
-            1 => {}
-            2..=MOST_PIPELINED if plain => {}
-            2..=MOST_PIPELINED => {
-                return Err("pipelining is for closed loops that keep connections and do not think".into());
-            }
-            other => return Err(format!("pipeline {other}: must be 1 to {MOST_PIPELINED}")),
-        }
-        for Wanted { path, weight } in &self.targets {
-            if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-                return Err(format!(
-                    "path {path:?}: must begin with / and have no spaces; write them with %"
-                ));
-            }
-            if !(0.0..=1e9).contains(weight) {
-                return Err(format!("weight {weight} of {path}: must be 0 to 1000000000"));
-            }
-        }
-        if !self.targets.is_empty() && self.targets.iter().all(|wanted| wanted.weight == 0.0) {
-            return Err("every path weighs 0: some weight must be above 0".into());
-        }
-        Ok(())
     }
 
     /// Threads that the load will use.
     pub fn threads(&self) -> u32 {
         let wanted =
             if self.threads == 0 { engine::host::Cores::detect().usable() as u32 } else { self.threads };
-        wanted.min(self.connections).max(1)
+        wanted.max(self.processes).min(self.connections).max(1)
     }
 }

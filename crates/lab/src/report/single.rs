@@ -1,0 +1,206 @@
+//! One load as a page: its times by percentile, its seconds, what the server used.
+
+use load::report::{duration, text};
+use load::sample::Moment;
+use load::{Distribution, Outcome, Second};
+use serde_json::{Value, json};
+
+use super::charts::Chart;
+use super::format::{escape, json_for_script, number};
+use super::page::page;
+
+const TEMPLATE: &str = include_str!("../../assets/single.html");
+
+/// A load as one HTML file, with the command that repeats it.
+pub fn single(outcome: &Outcome, command: &str) -> String {
+    let plan = serde_json::to_string_pretty(&outcome.plan).unwrap_or_default();
+    let title = format!("{} {}", outcome.plan.method, outcome.plan.url);
+    let charts: Vec<Chart> =
+        [percentiles(outcome), Some(rate(outcome)), Some(times(outcome)), server(outcome)]
+            .into_iter()
+            .flatten()
+            .collect();
+    page(
+        TEMPLATE,
+        &title,
+        &outcome.verdict,
+        &charts,
+        &json_for_script(outcome),
+        &[("summary", &escape(&text(outcome))), ("command", &escape(command)), ("plan", &escape(&plan))],
+    )
+}
+
+/// Response time by percentile, and beside it the service time where that is another thing.
+fn percentiles(outcome: &Outcome) -> Option<Chart> {
+    let all = outcome.response_time_us.percentiles();
+    let known: Vec<&str> = all.iter().filter(|(_, us)| us.is_some()).map(|(name, _)| *name).collect();
+    let (last, longest) = all.iter().rev().find_map(|(name, us)| Some((*name, (*us)?)))?;
+    let finding = format!(
+        "Half of the requests took at most {}, and {last} is {}.",
+        duration(outcome.response_time_us.p50? as f64),
+        duration(longest as f64)
+    );
+    let mut lines = vec![("response time", &outcome.response_time_us)];
+    if let Some(offered) = &outcome.offered {
+        lines.push(("service time", &offered.service_time_us));
+        lines.push(("send lag", &offered.send_lag_us));
+    }
+    let points = |times: &Distribution| -> Vec<Value> {
+        let values = times.percentiles();
+        (0..known.len()).filter_map(|at| Some(json!([at, values[at].1?]))).collect()
+    };
+    let series = (0..).zip(&lines).map(
+        |(style, (name, times)): (usize, _)| json!({ "name": name, "type": "line", "data": points(times), "style": style }),
+    );
+    let cells = |at: usize| lines.iter().map(move |(_, times)| times.percentiles()[at].1);
+    Some(Chart {
+        id: "percentiles".into(),
+        title: "Response time by percentile".into(),
+        heading: std::iter::once("percentile")
+            .chain(lines.iter().map(|(name, _)| *name))
+            .map(String::from)
+            .collect(),
+        rows: (0..known.len())
+            .map(|at| {
+                let values = cells(at).map(|us| us.map_or("n/a".into(), |us| duration(us as f64)));
+                std::iter::once(known[at].to_string()).chain(values).collect()
+            })
+            .collect(),
+        options: json!({
+            "x": { "name": "percentile", "values": known },
+            "y": { "name": "us", "log": true },
+            "description": finding,
+            "series": series.collect::<Vec<_>>(),
+        }),
+        finding,
+    })
+}
+
+/// A line of a chart: its name, and its value at a point.
+type Line<'a, P> = (&'a str, fn(&P) -> f64);
+
+/// A chart over the seconds of a load.
+fn over_time(
+    id: &str,
+    title: &str,
+    finding: String,
+    unit: &str,
+    outcome: &Outcome,
+    lines: &[Line<'_, Second>],
+) -> Chart {
+    let seconds = &outcome.timeline;
+    let series = (0..).zip(lines).map(|(style, (name, get)): (usize, _)| {
+        let data: Vec<_> = seconds.iter().map(|second| json!([second.at_s, get(second)])).collect();
+        json!({ "name": name, "type": "line", "data": data, "style": style })
+    });
+    Chart {
+        id: id.into(),
+        title: title.into(),
+        heading: std::iter::once("second")
+            .chain(lines.iter().map(|(name, _)| *name))
+            .map(String::from)
+            .collect(),
+        rows: seconds
+            .iter()
+            .map(|second| {
+                std::iter::once(second.at_s.to_string())
+                    .chain(lines.iter().map(|(_, get)| number(get(second))))
+                    .collect()
+            })
+            .collect(),
+        options: json!({
+            "x": { "name": "second" },
+            "y": { "name": unit, "zero": true },
+            "description": finding,
+            "series": series.collect::<Vec<_>>(),
+        }),
+        finding,
+    }
+}
+
+fn rate(outcome: &Outcome) -> Chart {
+    // The last second may be cut short.
+    let whole: Vec<u64> =
+        outcome.timeline.iter().take(outcome.duration_s as usize).map(|second| second.requests).collect();
+    let finding = match (whole.iter().min(), whole.iter().max()) {
+        (Some(least), Some(most)) => format!(
+            "{} requests per second in all; between {} and {} in single seconds.",
+            number(outcome.requests_per_second),
+            number(*least as f64),
+            number(*most as f64)
+        ),
+        _ => format!("{} requests per second.", number(outcome.requests_per_second)),
+    };
+    over_time(
+        "rate",
+        "Answers and errors, second by second",
+        finding,
+        "requests/s",
+        outcome,
+        &[("answers", |second| second.requests as f64), ("errors", |second| second.errors as f64)],
+    )
+}
+
+fn times(outcome: &Outcome) -> Chart {
+    let slowest = outcome.timeline.iter().max_by_key(|second| second.max_us);
+    let finding = slowest.map_or("No request got an answer.".into(), |second| {
+        format!("The slowest answer took {}, in second {}.", duration(second.max_us as f64), second.at_s)
+    });
+    over_time(
+        "times",
+        "Response time, second by second",
+        finding,
+        "us",
+        outcome,
+        &[
+            ("p50", |second| second.p50_us as f64),
+            ("p99", |second| second.p99_us as f64),
+            ("max", |second| second.max_us as f64),
+        ],
+    )
+}
+
+/// What the server used over time, where it was looked at.
+fn server(outcome: &Outcome) -> Option<Chart> {
+    let server = outcome.server.as_ref()?;
+    let finding = format!(
+        "{} us of the server's processor time per request; at most {} resident.",
+        number(server.cpu_us_per_request),
+        load::report::bytes(server.peak_rss_bytes as f64)
+    );
+    let lines: [Line<'_, Moment>; 2] = [
+        ("cores", |moment| moment.cores),
+        ("resident, in 100 MiB", |moment| moment.rss_bytes as f64 / 104_857_600.0),
+    ];
+    let series = (0..).zip(lines).map(|(style, (name, get)): (usize, _)| {
+        let data: Vec<_> = server.moments.iter().map(|moment| json!([moment.at_s, get(moment)])).collect();
+        json!({ "name": name, "type": "line", "data": data, "style": style })
+    });
+    Some(Chart {
+        id: "server".into(),
+        title: "The server's processor time and memory".into(),
+        heading: ["second", "cores", "resident", "descriptors", "switches per second"]
+            .map(String::from)
+            .into(),
+        rows: server
+            .moments
+            .iter()
+            .map(|moment| {
+                vec![
+                    format!("{:.1}", moment.at_s),
+                    number(moment.cores),
+                    load::report::bytes(moment.rss_bytes as f64),
+                    moment.descriptors.to_string(),
+                    number(moment.voluntary_per_second + moment.involuntary_per_second),
+                ]
+            })
+            .collect(),
+        options: json!({
+            "x": { "name": "second" },
+            "y": { "name": "", "zero": true },
+            "description": finding,
+            "series": series.collect::<Vec<_>>(),
+        }),
+        finding,
+    })
+}

@@ -1,0 +1,220 @@
+//! One thread of a load: an executor with the thread's share of the connections, and what they recorded.
+
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use engine::meter::Meter;
+use engine::stop::either;
+use engine::{Deadline, Driver, Executor, Io, Limits, Stop as Switch};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::client::{Job, client};
+use crate::error::Error;
+use crate::exchange::Manner;
+use crate::expect::Expected;
+use crate::link::Emulated;
+use crate::mix::Mix;
+use crate::pace::Pace;
+use crate::plan::{Plan, Stop};
+use crate::record::{Recorder, SecondPart};
+use crate::replay::Log;
+use crate::run::{Live, Window};
+use crate::target::Target;
+
+/// Sockets a driver needs beside the connections, for sleeps.
+const BESIDE: usize = 4;
+
+/// Time past the time-out of the last request after which a thread gives up waiting for it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the last requests have ended.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What all threads of a load have in common.
+pub(crate) struct Common<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) target: Target,
+    pub(crate) address: SocketAddr,
+    /// The log that is replayed.
+    pub(crate) log: Option<Arc<Log>>,
+    /// The emulated link, which is there as long as this.
+    link: Option<Emulated>,
+    pub(crate) cancel: &'a Switch,
+}
+
+impl<'a> Common<'a> {
+    /// Looks at the plan, and reads what it names.
+    ///
+    /// # Errors
+    /// The plan cannot be used, the host has no address, or there can be no emulated link.
+    pub(crate) fn new(plan: &'a Plan, cancel: &'a Switch) -> Result<Self, Error> {
+        plan.validate()?;
+        let target = Target::parse(&plan.url)?;
+        let address = target.resolve()?;
+        if plan.sources > 0 && !matches!(address.ip(), std::net::IpAddr::V4(ip) if ip.is_loopback()) {
+            return Err(Error::Plan(format!(
+                "sources {}: only for servers on 127.0.0.0/8, and this is {address}",
+                plan.sources
+            )));
+        }
+        let log = match &plan.arrivals {
+            crate::Arrivals::Replay { log, .. } => Some(Arc::new(Log::read(log)?)),
+            _ => None,
+        };
+        let link = plan.link.as_ref().map(|link| Emulated::start(link, address)).transpose()?;
+        Ok(Common { plan, target, address, log, link, cancel })
+    }
+}
+
+/// The `index`-th of `parts` shares of `whole`, as even as can be.
+fn share(whole: u64, index: u32, parts: u32) -> u64 {
+    let (index, parts) = (u64::from(index), u64::from(parts));
+    whole / parts + u64::from(index < whole % parts)
+}
+
+/// All that one thread needs.
+pub(crate) struct Worker {
+    schedule: Window,
+    connections: usize,
+    requests: u64,
+    cpu: Option<usize>,
+    cancel: Switch,
+    mix: Mix,
+    pipeline: u32,
+    /// The far end of the emulated link.
+    namespace: Option<Arc<File>>,
+    address: std::net::SocketAddr,
+    sources: u32,
+    /// So that threads do not all begin with the same.
+    first_source: u32,
+    manner: Manner,
+    close: bool,
+    timeout: Duration,
+    pace: Pace,
+    live: Arc<Live>,
+}
+
+/// What one thread measured.
+pub(crate) struct Part {
+    pub(crate) recorder: Recorder,
+    /// Share of one core it used while measuring.
+    pub(crate) cpu_share: f64,
+}
+
+impl Worker {
+    /// The `index`-th of a load's `threads` threads.
+    ///
+    /// # Errors
+    /// A place in a request is not known.
+    pub(crate) fn new(
+        common: &Common<'_>,
+        schedule: Window,
+        (index, threads): (u32, u32),
+        live: Arc<Live>,
+    ) -> Result<Self, Error> {
+        let Common { plan, target, address, log, link, cancel } = common;
+        let rate = |rate: f64| (rate > 0.0).then_some(rate);
+        Ok(Worker {
+            schedule,
+            connections: share(plan.connections.into(), index, threads) as usize,
+            requests: match plan.stop {
+                Stop::Seconds(_) => u64::MAX,
+                Stop::Requests(n) => share(n, index, threads),
+            },
+            cpu: plan.cpus.get(index as usize % plan.cpus.len().max(1)).copied(),
+            cancel: (*cancel).clone(),
+            mix: Mix::new(target, plan, log.as_deref(), index, threads).map_err(Error::Plan)?,
+            pipeline: plan.pipeline,
+            address: *address,
+            namespace: link.as_ref().map(Emulated::namespace),
+            sources: plan.sources,
+            first_source: index % plan.sources.max(1),
+            manner: Manner {
+                to_head: plan.method == "HEAD",
+                expected: Expected::new(&plan.expect),
+                send_rate: rate(plan.send_rate),
+                receive_rate: rate(plan.receive_rate),
+            },
+            close: plan.close,
+            timeout: Duration::from_secs_f64(plan.timeout_s),
+            pace: Pace::new(plan, log.as_ref(), (schedule.start, schedule.until), index, threads),
+            live,
+        })
+    }
+
+    /// Sends the thread's part of the load, and records it.
+    pub(crate) fn run<D: Driver>(self, seconds: Sender<SecondPart>) -> Result<Part, Error> {
+        if let Some(cpu) = self.cpu {
+            pin(cpu)?;
+        }
+        if let Some(namespace) = &self.namespace {
+            crate::link::enter(namespace)?;
+        }
+        // A connection can sleep until a request is due.
+        let io = Io::new(D::open(Limits { sockets: self.connections * 2 + BESIDE })?);
+        let executor = Executor::new(self.connections, io.driver().unpark());
+        let Window { from, until, .. } = self.schedule;
+        let job = Rc::new(Job {
+            address: self.address,
+            mix: self.mix,
+            pipeline: self.pipeline,
+            sources: self.sources,
+            next_source: Cell::new(self.first_source),
+            manner: self.manner,
+            close: self.close,
+            timeout: self.timeout,
+            recorder: RefCell::new(Recorder::new(from, until, self.pace.is_open(), seconds)),
+            pace: self.pace,
+            under_way: Cell::new(0),
+            left: Cell::new(self.requests),
+            over: Cell::new(false),
+            live: self.live,
+        });
+        let cpu_share = executor.run(&io, &Meter::default(), || {}, async {
+            for _ in 0..self.connections {
+                // There are as many slots as connections.
+                let _ = executor.spawn(client(io.clone(), job.clone()));
+            }
+            self.cancel.watch().await;
+            self.cancel.or(io.sleep(Deadline::at(from))).await;
+            let (cpu, begun) = (clock(ClockId::ThreadCPUTime), Instant::now());
+            let until = until.map_or(Deadline::NEVER, Deadline::at);
+            self.cancel.or(either(executor.at_most(0), io.sleep(until))).await;
+            let share = (clock(ClockId::ThreadCPUTime) - cpu).as_secs_f64() / begun.elapsed().as_secs_f64();
+            job.over.set(true);
+            drain(&io, &job).await;
+            share
+        })?;
+        drop(executor);
+        let job = Rc::into_inner(job).ok_or_else(|| Error::Nothing("a connection did not end".into()))?;
+        let mut recorder = job.recorder.into_inner();
+        let end = Instant::now();
+        job.pace.left_over(end).for_each(|due| recorder.unsent(due, end));
+        recorder.finish();
+        Ok(Part { recorder, cpu_share })
+    }
+}
+
+/// Waits for the requests that are under way, and no longer than they may take.
+async fn drain<D: Driver>(io: &Io<D>, job: &Job) {
+    let latest = Instant::now() + job.timeout + GRACE;
+    while job.under_way.get() > 0 && Instant::now() < latest {
+        io.sleep(Deadline::at(Instant::now() + LOOK)).await;
+    }
+}
+
+fn pin(cpu: usize) -> Result<(), Error> {
+    engine::host::pin(&[cpu])
+        .map_err(|error| Error::Plan(format!("core {cpu}: a thread cannot be pinned to it: {error}")))
+}
+
+/// Reads a clock of processor time.
+pub(crate) fn clock(id: ClockId) -> Duration {
+    let time = clock_gettime(id);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,109 @@
+//! Following a load while it runs: what its threads have done so far, and what they report at the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use engine::Stop as Switch;
+use rustix::time::ClockId;
+
+use crate::error::Error;
+use crate::host::Sample;
+use crate::outcome::Host;
+use crate::record::SecondPart;
+use crate::run::{Live, Phase, Progress, Window};
+use crate::steady::Rates;
+use crate::thread::{Part, clock};
+use crate::timeline::Timeline;
+
+/// How often the observer is called.
+const TICK: Duration = Duration::from_millis(100);
+
+/// How often the latest second is looked for.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// All that was seen of a load.
+pub(crate) struct Seen {
+    pub(crate) parts: Vec<Part>,
+    /// Processor time of the whole process while measuring.
+    pub(crate) cpu: Duration,
+    pub(crate) host: Host,
+    pub(crate) timeline: Timeline,
+    pub(crate) rates: Rates,
+}
+
+/// Follows a load while it runs.
+pub(crate) struct Watch {
+    pub(crate) schedule: Window,
+    pub(crate) live: Vec<Arc<Live>>,
+    pub(crate) cancel: Switch,
+    pub(crate) timeline: Timeline,
+}
+
+impl Watch {
+    /// Waits for the parts of all threads; what the process and the host did is that of the measuring phase.
+    pub(crate) fn follow(
+        mut self,
+        reports: &Receiver<Result<Part, Error>>,
+        seconds: &Receiver<SecondPart>,
+        threads: usize,
+        observer: &mut dyn FnMut(&Progress),
+    ) -> Result<Seen, Error> {
+        let mut parts = Vec::new();
+        let mut rates = Rates::default();
+        let (mut latest, mut look) = (None, self.schedule.start);
+        let mut last = (self.schedule.start, 0, None);
+        let used = || (clock(ClockId::ProcessCPUTime), Sample::now());
+        let (mut begin, mut end) = (used(), None);
+        while parts.len() < threads {
+            let now = Instant::now();
+            let phase = self.schedule.phase(now, &self.cancel);
+            if last.2 != Some(phase) {
+                match phase {
+                    Phase::Warmup => {}
+                    Phase::Measuring => begin = used(),
+                    Phase::Draining => end = Some(used()),
+                }
+            }
+            let mut progress = self.progress(phase, now, (last.0, last.1));
+            if now >= look {
+                (latest, look) = (self.timeline.latest(threads), now + SECOND);
+            }
+            progress.latest.clone_from(&latest);
+            rates.look(&progress);
+            observer(&progress);
+            last = (now, progress.requests, Some(phase));
+            match reports.recv_timeout(self.next_look(now)) {
+                Ok(part) => parts.push(part?),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::Nothing("a thread of the load panicked; this is a defect".into()));
+                }
+            }
+            seconds.try_iter().for_each(|part| self.timeline.add(part));
+        }
+        let end = end.unwrap_or_else(used);
+        if last.2 != Some(Phase::Draining) {
+            let now = Instant::now();
+            observer(&self.progress(Phase::Draining, now, (last.0, last.1)));
+        }
+        seconds.try_iter().for_each(|part| self.timeline.add(part));
+        Ok(Seen { parts, cpu: end.0 - begin.0, host: end.1.since(&begin.1), timeline: self.timeline, rates })
+    }
+
+    /// Time to the next tick or change of phase, whichever comes first.
+    fn next_look(&self, now: Instant) -> Duration {
+        let changes = [Some(self.schedule.from), self.schedule.until];
+        let next = changes.into_iter().flatten().filter(|at| *at > now).map(|at| at - now).min();
+        next.map_or(TICK, |next| next.min(TICK))
+    }
+
+    fn progress(&self, phase: Phase, now: Instant, (then, before): (Instant, u64)) -> Progress {
+        let sum = |get: fn(&Live) -> &AtomicU64| {
+            self.live.iter().map(|live| get(live).load(Ordering::Relaxed)).sum()
+        };
+        let counts = (sum(|live| &live.requests), sum(|live| &live.errors));
+        Progress::new(&self.schedule, phase, now, counts, (then, before))
+    }
+}
