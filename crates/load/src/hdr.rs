@@ -33,7 +33,7 @@ pub fn log(outcome: &Outcome) -> String {
         String::from("#[Histogram log format version 1.3]\n#[BaseTime: 0.000 (seconds since epoch)]\n");
     text += "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
     for second in outcome.timeline.iter().filter(|second| !second.histogram.is_empty()) {
-        let length = (outcome.duration_s - second.at_s as f64).clamp(0.001, 1.0);
+        let length = (outcome.duration_s - second.at_s as f64).clamp(0.001, second.length_s.max(1) as f64);
         text += &format!("{}.000,{length:.3},{}.000,{}\n", second.at_s, second.max_us, second.histogram);
     }
     text

@@ -312,11 +312,18 @@ pub struct Client {
     pub busiest_thread_share: f64,
 }
 
+fn one() -> u64 {
+    1
+}
+
 /// One second of a load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
     /// Seconds since measuring started, at the start of this one.
     pub at_s: u64,
+    /// Seconds that this entry is of: 1, and more only in loads of more than two hours.
+    #[serde(default = "one")]
+    pub length_s: u64,
     /// Complete responses in this second.
     pub requests: u64,
     /// Errors in this second.

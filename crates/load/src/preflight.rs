@@ -20,6 +20,8 @@ pub fn preflight(plan: &Plan) -> Vec<String> {
     let seen = Seen {
         local,
         cores: engine::host::Cores::detect().usable() as u64,
+        one_core: fs::read_to_string("/sys/devices/system/cpu/online")
+            .is_ok_and(|online| online.trim() == "0"),
         backlog: read("core/somaxconn"),
         reuse: read("ipv4/tcp_tw_reuse"),
         tracked: read("netfilter/nf_conntrack_max"),
@@ -32,7 +34,10 @@ pub fn preflight(plan: &Plan) -> Vec<String> {
 struct Seen {
     /// The server is on this host.
     local: bool,
+    /// Cores that the load may use.
     cores: u64,
+    /// The host has no more than one.
+    one_core: bool,
     backlog: Option<u64>,
     reuse: Option<u64>,
     tracked: Option<u64>,
@@ -62,7 +67,7 @@ fn warnings(plan: &Plan, seen: &Seen) -> Vec<String> {
             "the kernel tracks at most {tracked} connections (net.netfilter.nf_conntrack_max), and drops packets of others"
         ));
     }
-    if seen.local && seen.cores < 2 {
+    if seen.local && seen.one_core {
         warnings.push(
             "the load and the server share one core: each is measured with the other in its way".into(),
         );
@@ -86,13 +91,21 @@ mod tests {
         let fine = Seen {
             local: true,
             cores: 4,
+            one_core: false,
             backlog: Some(65535),
             reuse: Some(2),
             tracked: None,
             ports: 28_232,
         };
         assert_eq!(warnings(&plan, &fine), [""; 0]);
-        let poor = Seen { cores: 1, backlog: Some(4096), reuse: Some(0), tracked: Some(8000), ..fine };
+        let poor = Seen {
+            cores: 1,
+            one_core: true,
+            backlog: Some(4096),
+            reuse: Some(0),
+            tracked: Some(8000),
+            ..fine
+        };
         let said = warnings(&plan, &poor);
         for (at, part) in
             ["somaxconn", "more than 470 connections", "conntrack", "share one core", "3 threads on 1"]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use engine::Stop as Switch;
 use engine::driver::epoll::Epoll;
+use engine::driver::uring::Uring;
 
 use crate::error::Error;
 use crate::outcome::Outcome;
@@ -141,8 +142,10 @@ pub(crate) fn run_threads(
         live.push(counts.clone());
         let worker = Worker::new(common, schedule, (index, of), counts)?;
         let (seconds, report) = (seconds.clone(), report.clone());
+        let uring = common.uring;
         thread::Builder::new().name(format!("load-{index}")).spawn(move || {
-            let _ = report.send(worker.run::<Epoll>(seconds));
+            let part = if uring { worker.run::<Uring>(seconds) } else { worker.run::<Epoll>(seconds) };
+            let _ = report.send(part);
         })?;
     }
     // From here on only the threads hold senders, so the channels end with them.

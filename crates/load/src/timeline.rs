@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
-use crate::hdr::encode;
+use crate::hdr::{decode, encode};
 use crate::outcome::Second;
 use crate::record::SecondPart;
 use crate::run::Latest;
@@ -13,11 +13,21 @@ use crate::run::Latest;
 /// one, so parts come late only where a thread has nothing to record for so long.
 const OPEN: usize = 120;
 
+/// Most entries, of a second each: two hours'. When there are more, each two become one.
+const MOST: usize = 7200;
+
 /// Seconds that are put together.
-#[derive(Default)]
 pub(crate) struct Timeline {
     open: BTreeMap<u64, Open>,
     done: Vec<Second>,
+    /// Seconds of each entry of `done`.
+    span: u64,
+}
+
+impl Default for Timeline {
+    fn default() -> Self {
+        Timeline { open: BTreeMap::new(), done: Vec::new(), span: 1 }
+    }
 }
 
 /// A second, and of how many threads it is.
@@ -65,30 +75,46 @@ impl Timeline {
 
     fn close_first(&mut self) {
         let Some((index, Open { part, .. })) = self.open.pop_first() else { return };
+        let at = (index / self.span) as usize;
         // Seconds in which nothing ended are part of the picture.
-        for at_s in self.done.len() as u64..index {
-            self.done.push(Second { at_s, ..Second::default() });
+        while self.done.len() <= at {
+            let at_s = self.done.len() as u64 * self.span;
+            self.done.push(Second { at_s, length_s: self.span, ..Second::default() });
         }
-        let requests = part.times.len();
-        let at = |quantile| if requests == 0 { 0 } else { part.times.value_at_quantile(quantile) };
-        let second = Second {
-            at_s: index,
-            requests,
-            errors: part.errors,
-            p50_us: at(0.5),
-            p99_us: at(0.99),
-            max_us: part.times.max(),
-            histogram: encode(&part.times),
-        };
-        match self.done.get_mut(index as usize) {
-            // A part that came too late: its counts still count.
-            Some(early) => {
-                early.requests += second.requests;
-                early.errors += second.errors;
-            }
-            None => self.done.push(second),
+        add(&mut self.done[at], &part.times, part.errors);
+        if self.done.len() > MOST {
+            self.span *= 2;
+            self.done = self.done.chunks(2).map(|two| merged(two, self.span)).collect();
         }
     }
+}
+
+/// Adds what ended to an entry.
+fn add(second: &mut Second, times: &Histogram<u64>, errors: u64) {
+    second.errors += errors;
+    let before = decode(&second.histogram);
+    let sum = before.as_ref().map_or(times.clone(), |before| before.clone() + times);
+    if sum.is_empty() {
+        return;
+    }
+    second.requests = sum.len();
+    second.p50_us = sum.value_at_quantile(0.5);
+    second.p99_us = sum.value_at_quantile(0.99);
+    second.max_us = second.max_us.max(times.max());
+    second.histogram = encode(&sum);
+}
+
+/// Two entries as one.
+fn merged(two: &[Second], span: u64) -> Second {
+    let mut one = Second { at_s: two[0].at_s, length_s: span, ..Second::default() };
+    for part in two {
+        match decode(&part.histogram) {
+            Ok(times) => add(&mut one, &times, part.errors),
+            // There were none.
+            Err(_) => one.errors += part.errors,
+        }
+    }
+    one
 }
 
 /// How many took at most 1, 2, 5, 10 and so on, from the first that any took to the last.
@@ -129,5 +155,21 @@ mod tests {
         let latest = timeline.latest(2).unwrap();
         assert_eq!(latest.buckets, [(5, 2), (10, 0), (20, 0), (50, 1), (100, 1)]);
         assert_eq!((latest.p50_us, latest.max_us), (4, 100));
+    }
+
+    #[test]
+    fn a_long_load_has_longer_entries_and_loses_nothing() {
+        let mut timeline = Timeline::default();
+        // Nothing ends in every fifth second.
+        let ended = |index: u64| !index.is_multiple_of(5);
+        (0..MOST as u64 + 1000).filter(|index| ended(*index)).for_each(|index| {
+            timeline.add(SecondPart { errors: 1, ..part(index, &[index % 100 + 1, 200]) });
+        });
+        let done = timeline.finish();
+        let all = (0..MOST as u64 + 1000).filter(|index| ended(*index)).count() as u64;
+        assert!(done.len() <= MOST && done.iter().all(|second| second.length_s == 2), "{}", done.len());
+        assert_eq!(done.iter().map(|second| second.requests).sum::<u64>(), all * 2);
+        assert_eq!(done.iter().map(|second| second.errors).sum::<u64>(), all);
+        assert!(done.iter().zip(0..).all(|(second, at)| second.at_s == at * 2 && second.max_us == 200));
     }
 }

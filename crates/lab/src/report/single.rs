@@ -118,10 +118,18 @@ fn over_time(
     }
 }
 
+fn per_second(count: u64, second: &Second) -> f64 {
+    count as f64 / second.length_s.max(1) as f64
+}
+
 fn rate(outcome: &Outcome) -> Chart {
     // The last second may be cut short.
-    let whole: Vec<u64> =
-        outcome.timeline.iter().take(outcome.duration_s as usize).map(|second| second.requests).collect();
+    let whole: Vec<u64> = outcome
+        .timeline
+        .iter()
+        .take(outcome.duration_s as usize)
+        .map(|second| per_second(second.requests, second) as u64)
+        .collect();
     let finding = match (whole.iter().min(), whole.iter().max()) {
         (Some(least), Some(most)) => format!(
             "{} requests per second in all; between {} and {} in single seconds.",
@@ -137,7 +145,10 @@ fn rate(outcome: &Outcome) -> Chart {
         finding,
         "requests/s",
         outcome,
-        &[("answers", |second| second.requests as f64), ("errors", |second| second.errors as f64)],
+        &[
+            ("answers", |second| per_second(second.requests, second)),
+            ("errors", |second| per_second(second.errors, second)),
+        ],
     )
 }
 

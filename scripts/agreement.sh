@@ -1,0 +1,105 @@
+#!/bin/bash
+# Whether plimsoll bench finds what wrk and ab find, on the same servers under the same loads, rounds in turn, medians:
+# agreement.sh [ROUNDS [SECONDS]]. Servers: Plimsoll with 5 ms of sleeping work, where the rate is arithmetic; nginx and
+# Apache with a page. The rate must agree within 3 %, medians and 99th percentiles are shown (ab tells whole milliseconds).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rounds=${1:-5}
+seconds=${2:-4}
+scripts/setup.sh cc curl wrk apache2-utils nginx-light apache2-bin
+cargo build --release --locked
+bin=${CARGO_TARGET_DIR:-target}/release
+dir=$(mktemp -d)
+chmod 755 "$dir"
+mkdir "$dir/site"
+head -c 1024 /dev/zero | tr '\0' x >"$dir/site/index.html"
+started=()
+trap 'kill "${started[@]}" 2>/dev/null || true; sleep 0.3; rm -rf "$dir"' EXIT
+
+taskset -c 0 "$bin/plimsoll" serve "$dir/site" --listen 127.0.0.1:8091 --workloads --model reactor-pool --workers 32 --queue-capacity 100 >/dev/null 2>&1 &
+started+=($!)
+cat >"$dir/nginx.conf" <<CONF
+worker_processes 1;
+daemon off;
+pid $dir/nginx.pid;
+error_log $dir/nginx.log;
+events { worker_connections 4096; }
+http { access_log off; keepalive_requests 1000000000; server { listen 127.0.0.1:8092; root $dir/site; } }
+CONF
+taskset -c 0 nginx -p "$dir" -c "$dir/nginx.conf" >/dev/null 2>&1 &
+started+=($!)
+modules=/usr/lib/apache2/modules
+cat >"$dir/apache.conf" <<CONF
+ServerRoot $dir
+ServerName localhost
+PidFile $dir/apache.pid
+ErrorLog $dir/apache.log
+Listen 127.0.0.1:8093
+LoadModule mpm_event_module $modules/mod_mpm_event.so
+LoadModule authz_core_module $modules/mod_authz_core.so
+LoadModule dir_module $modules/mod_dir.so
+DocumentRoot $dir/site
+DirectoryIndex index.html
+MaxKeepAliveRequests 0
+CONF
+taskset -c 0 apache2 -f "$dir/apache.conf" -DFOREGROUND >/dev/null 2>&1 &
+started+=($!)
+for port in 8091 8092 8093; do
+    until curl -sf -o /dev/null http://127.0.0.1:$port/; do sleep 0.1; done
+done
+
+micros() { # a time as wrk writes it, in microseconds
+    awk '{ v = $1 + 0; if ($1 ~ /us$/) print v; else if ($1 ~ /ms$/) print v * 1e3; else print v * 1e6 }'
+}
+# Prints SERVER TOOL RATE P50 P99, times in microseconds.
+try() { # SERVER TOOL URL CONNECTIONS
+    local rate p50 p99
+    case $2 in
+    plimsoll)
+        taskset -c 1 "$bin/plimsoll" bench "$3" -c "$4" -d "${seconds}s" -t 1 -q --format csv >"$dir/out"
+        read -r rate p50 p99 < <(awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i } NR == 2 { print $at["requests_per_second"], $at["p50_us"], $at["p99_us"] == "" ? "n/a" : $at["p99_us"] }' "$dir/out")
+        ;;
+    wrk)
+        taskset -c 1 wrk -t1 -c"$4" -d"${seconds}s" --latency "$3" >"$dir/out"
+        rate=$(awk '/^Requests\/sec/ { print $2 }' "$dir/out")
+        p50=$(awk '$1 == "50%" { print $2 }' "$dir/out" | micros)
+        p99=$(awk '$1 == "99%" { print $2 }' "$dir/out" | micros)
+        ;;
+    ab)
+        taskset -c 1 ab -q -k -c "$4" -t "$seconds" -n 10000000 "$3" >"$dir/out" 2>&1
+        rate=$(awk '/^Requests per second/ { print $4 }' "$dir/out")
+        p50=$(awk '$1 == "50%" { print $2 * 1000 }' "$dir/out")
+        p99=$(awk '$1 == "99%" { print $2 * 1000 }' "$dir/out")
+        ;;
+    esac
+    echo "$1 $2 $rate $p50 $p99"
+}
+for _ in $(seq "$rounds"); do
+    for tool in plimsoll wrk ab; do
+        try work-5ms $tool 'http://127.0.0.1:8091/work?sleep=5ms' 16
+        # Few enough connections that the server is the limit, and not the tool.
+        try nginx $tool http://127.0.0.1:8092/ 8
+        try apache $tool http://127.0.0.1:8093/ 8
+    done
+done >"$dir/all"
+
+median() { # SERVER TOOL COLUMN
+    awk -v s="$1" -v t="$2" -v k="$3" '$1 == s && $2 == t { print $k }' "$dir/all" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'
+}
+printf '| server | tool | requests/s | p50 us | p99 us | plimsoll / it |\n|---|---|---:|---:|---:|---:|\n'
+status=0
+for server in work-5ms nginx apache; do
+    ours=$(median $server plimsoll 3)
+    for tool in plimsoll wrk ab; do
+        rate=$(median $server $tool 3)
+        ratio=$(awk "BEGIN { printf \"%.3f\", $ours / $rate }")
+        printf '| %s | %s | %.0f | %s | %s | %s |\n' $server $tool "$rate" "$(median $server $tool 4)" "$(median $server $tool 5)" "$ratio"
+        # Only where the server sets the rate does it say that a tool counts right: elsewhere the cheaper tool is faster.
+        if [ $server = work-5ms ] && awk "BEGIN { exit !($ratio < 0.97 || $ratio > 1.03) }"; then
+            echo "agreement: $server: $tool and plimsoll differ by more than 3 %" >&2
+            status=1
+        fi
+    done
+done
+exit $status
