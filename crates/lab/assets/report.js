@@ -30,7 +30,36 @@
       itemStyle: { color: colour }, lineStyle: { color: colour, width: 2, type: dashes[given.style % dashes.length] }, z: 2 };
   };
 
+  const heat = (given) => {
+    const ink = dark.matches ? "#e6ebf1" : "#1b2430", soft = dark.matches ? "#9aa7b5" : "#5a6675";
+    const axis = (one, gap) => ({ type: "category", data: one.values, name: one.name, nameLocation: "middle", nameGap: gap,
+      axisLabel: { color: soft }, nameTextStyle: { color: soft }, axisLine: { lineStyle: { color: soft } }, splitArea: { show: false } });
+    const values = given.data.map((cell) => cell[2]);
+    const frame = (params, api) => {
+      const size = api.size([1, 1]), middle = api.coord([api.value(0), api.value(1)]);
+      return { type: "rect", shape: { x: middle[0] - size[0] / 2 + 2, y: middle[1] - size[1] / 2 + 2, width: size[0] - 4, height: size[1] - 4 },
+        style: { fill: "none", stroke: dark.matches ? "#ffffff" : "#000000", lineWidth: 2 } };
+    };
+    return {
+      aria: { enabled: true, label: { description: given.description } },
+      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: "inherit" },
+      tooltip: { backgroundColor: dark.matches ? "#1a222b" : "#fff", textStyle: { color: ink },
+        formatter: (p) => given.x.name + " " + given.x.values[p.value[0]] + ", " + given.y.name + " " + given.y.values[p.value[1]] + ": " + short(p.value[2]) + " " + given.unit },
+      grid: { left: 36, right: 90, top: 16, bottom: 36, containLabel: true },
+      xAxis: axis(given.x, 28), yAxis: axis(given.y, 40),
+      // Viridis: light is much, and it reads the same for every colour vision and in grey.
+      visualMap: { min: Math.min(...values), max: Math.max(...values), calculable: false, orient: "vertical", right: 0, top: "middle",
+        textStyle: { color: soft }, formatter: short, inRange: { color: ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"] } },
+      series: [
+        { type: "heatmap", data: given.data, label: { show: given.data.length <= 64, formatter: (p) => short(p.value[2]),
+          color: "#fff", textBorderColor: "#000", textBorderWidth: 2 } },
+        { type: "custom", data: given.best, renderItem: frame, silent: true, tooltip: { show: false }, z: 3 },
+      ],
+    };
+  };
+
   const options = (given) => {
+    if (given.kind === "heat") { return heat(given); }
     const mode = dark.matches ? "dark" : "light", palette = colours[mode];
     const ink = dark.matches ? "#e6ebf1" : "#1b2430", soft = dark.matches ? "#9aa7b5" : "#5a6675", rule = dark.matches ? "#2e3945" : "#e3e8ee";
     const axis = { axisLabel: { color: soft }, nameTextStyle: { color: soft }, axisLine: { lineStyle: { color: soft } }, splitLine: { lineStyle: { color: rule } } };
@@ -56,6 +85,28 @@
     chart.setOption(options(all[id]));
     return [id, chart];
   });
+  // Each chart as a file: SVG as it is drawn, PNG at twice its size.
+  const save = (name, url) => { const link = document.createElement("a"); link.href = url; link.download = name; link.click(); };
+  const button = (text, action) => { const one = document.createElement("button"); one.type = "button"; one.textContent = text; one.addEventListener("click", action); return one; };
+  for (const [id, chart] of drawn) {
+    const svg = () => chart.getDataURL({ type: "svg" });
+    const png = () => {
+      const picture = new Image(), size = [chart.getWidth(), chart.getHeight()];
+      picture.onload = () => {
+        const canvas = document.createElement("canvas"), pen = canvas.getContext("2d");
+        [canvas.width, canvas.height] = size.map((length) => length * 2);
+        pen.fillStyle = dark.matches ? "#12181f" : "#ffffff";
+        pen.fillRect(0, 0, canvas.width, canvas.height);
+        pen.drawImage(picture, 0, 0, canvas.width, canvas.height);
+        save(id + ".png", canvas.toDataURL("image/png"));
+      };
+      picture.src = svg();
+    };
+    const place = document.createElement("p");
+    place.className = "save";
+    place.append(button("SVG", () => save(id + ".svg", svg())), button("PNG", png));
+    document.getElementById(id).after(place);
+  }
   const again = () => drawn.forEach(([id, chart]) => chart.setOption(options(all[id]), true));
   dark.addEventListener("change", again);
   window.addEventListener("resize", () => drawn.forEach(([, chart]) => chart.resize()));

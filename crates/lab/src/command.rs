@@ -4,7 +4,8 @@ use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::plan::Target;
+use crate::plan::{Target, filled};
+use crate::results::CellKey;
 
 /// Directories of servers that are often not in the search path of a user.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -19,11 +20,14 @@ pub(crate) struct Places<'a> {
     pub(crate) program: &'a Path,
     /// Where the server has to listen, on 127.0.0.1.
     pub(crate) port: u16,
+    /// The cell: levels of factors.
+    pub(crate) cell: &'a CellKey,
 }
 
 impl Places<'_> {
     /// A text with everything filled in. Other braces are left as they are: configuration is full of them.
     pub(crate) fn fill(&self, text: &str) -> String {
+        let text = filled(&filled(text, &self.cell.setting), &self.cell.condition);
         text.replace("{port}", &self.port.to_string())
             .replace("{root}", &self.root.display().to_string())
             .replace("{dir}", &self.dir.display().to_string())
@@ -40,7 +44,8 @@ impl Places<'_> {
             Some(model) => {
                 let root = self.root.display().to_string();
                 let listen = format!("127.0.0.1:{}", self.port);
-                let own = ["serve", &root, "--listen", &listen, "--model", model].map(String::from);
+                let own =
+                    ["serve", &root, "--listen", &listen, "--model", &self.fill(model)].map(String::from);
                 own.into_iter().chain(target.args.iter().map(|word| self.fill(word))).collect()
             }
             None => target.command[1..].iter().map(|word| self.fill(word)).collect(),
@@ -88,6 +93,8 @@ fn bin_dir(program: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
 
     fn target(text: &str) -> Target {
@@ -95,13 +102,18 @@ mod tests {
     }
 
     fn places() -> Places<'static> {
-        Places { root: Path::new("/site"), dir: Path::new("/own"), program: Path::new("/bin/sh"), port: 81 }
+        static CELL: LazyLock<CellKey> = LazyLock::new(|| CellKey {
+            setting: [("workers".to_string(), "16".to_string())].into(),
+            ..CellKey::default()
+        });
+        let (root, dir) = (Path::new("/site"), Path::new("/own"));
+        Places { root, dir, program: Path::new("/bin/sh"), port: 81, cell: &CELL }
     }
 
     #[test]
     fn words_are_filled_in_and_other_braces_stay() {
-        let text = "events { } listen {port}; root {root}; pid {dir}/pid; {bin_dir} {unknown}";
-        assert_eq!(places().fill(text), "events { } listen 81; root /site; pid /own/pid; /bin {unknown}");
+        let text = "events { } {workers} listen {port}; root {root}; pid {dir}/pid; {bin_dir} {unknown}";
+        assert_eq!(places().fill(text), "events { } 16 listen 81; root /site; pid /own/pid; /bin {unknown}");
     }
 
     #[test]

@@ -25,8 +25,11 @@ pub enum Error {
         cause: std::io::Error,
     },
     /// The output directory holds something already.
-    #[error("{}: exists already; give another directory with --out", .0.display())]
+    #[error("{}: exists already; give another directory with --out, or go on with it with --resume", .0.display())]
     Exists(PathBuf),
+    /// The experiment that is to be gone on with was another.
+    #[error("{}: differs from the plan that is to be run; go on with the same one, or give another directory", .0.display())]
+    OtherPlan(PathBuf),
 }
 
 impl Error {

@@ -10,7 +10,7 @@ use crate::results::{CellKey, Results, Run, SCHEMA};
 
 /// A cell of a target at a number of connections.
 pub(crate) fn key(target: &str, connections: u32) -> CellKey {
-    CellKey { target: target.into(), connections, path: "/".into(), close: false }
+    CellKey { target: target.into(), connections, path: "/".into(), ..CellKey::default() }
 }
 
 /// What a second of load would find at a rate, where a request costs the server some time in microseconds. It
@@ -75,6 +75,7 @@ pub(crate) fn results(targets: &[&str], rounds: u32, surface: impl Fn(&str, u32)
         cells: Vec::new(),
         findings: Vec::new(),
         budgets: Vec::new(),
+        claims: Vec::new(),
         verdict: Verdict::Valid,
     }
 }

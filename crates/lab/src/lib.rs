@@ -5,11 +5,13 @@ mod catalogue;
 mod cell;
 mod command;
 mod cores;
+mod engine;
 mod environment;
 mod error;
 #[cfg(test)]
 mod fake;
 mod gates;
+mod order;
 mod plan;
 mod process;
 pub mod report;
@@ -24,6 +26,8 @@ pub use error::Error;
 pub use load::Verdict;
 pub use load::sample::ServerUse;
 pub use plan::Plan;
-pub use results::{BudgetOutcome, Cell, CellKey, Estimate, Results, Run, SCHEMA};
+pub use results::{
+    BudgetOutcome, Cell, CellKey, ClaimOutcome, Estimate, Judgement, Levels, Results, Run, SCHEMA,
+};
 
 pub use run::{Options, Progress, Summary, run};

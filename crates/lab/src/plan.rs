@@ -4,12 +4,13 @@ mod check;
 mod explain;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::results::CellKey;
+use crate::results::{CellKey, Levels};
 
 pub(crate) use explain::did_you_mean;
 
@@ -25,6 +26,17 @@ pub struct Plan {
     /// The servers that are compared.
     #[serde(rename = "target")]
     pub targets: Vec<Target>,
+    /// Factors of your own, each with its levels: `{name}` in a target, in a path or in the load is filled in with each of
+    /// them. A factor in a path or in the load is a condition; one in a target is a setting of it, and has no effect on
+    /// targets that do not name it.
+    #[serde(default, rename = "factor")]
+    pub factors: BTreeMap<String, Vec<Level>>,
+    /// Factors that are conditions although targets name them, such as how long the work of a request takes.
+    #[serde(default)]
+    pub conditions: Vec<String>,
+    /// Where the load is other than a plain closed loop.
+    #[serde(default)]
+    pub load: Load,
     /// Connections of the load: one of the factors.
     pub connections: Vec<u32>,
     /// Paths that are requested: one of the factors.
@@ -60,9 +72,65 @@ pub struct Plan {
     /// What the figures must come to.
     #[serde(default, rename = "budget")]
     pub budgets: Vec<Budget>,
+    /// What others have claimed, to be reproduced or refuted.
+    #[serde(default, rename = "claim")]
+    pub claims: Vec<Claim>,
     /// What `--quick` changes.
     #[serde(default)]
     pub quick: Quick,
+}
+
+/// A level of a factor.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Level {
+    /// A whole number.
+    Whole(i64),
+    /// Any other number.
+    Number(f64),
+    /// A switch.
+    Switch(bool),
+    /// A word, or a number with its unit.
+    Text(String),
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Level::Whole(number) => write!(f, "{number}"),
+            Level::Number(number) => write!(f, "{number}"),
+            Level::Switch(on) => write!(f, "{on}"),
+            Level::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// What the load does beside sending requests over its connections as fast as they are answered. Factors are filled in.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// The load generator: `plimsoll`, `ab`, `wrk` or `h2load`; ours if nothing is said.
+    pub engine: Option<String>,
+    /// Open loop at this rate, as `plimsoll bench --rate` reads it; `closed` for none.
+    pub rate: Option<String>,
+    /// An emulated network, as `plimsoll bench --link` reads it; `none` for none.
+    pub link: Option<String>,
+    /// Bytes per second that each connection takes; 0 for no limit.
+    pub receive_rate: Option<String>,
+    /// Time between an answer and the next request.
+    pub think: Option<String>,
+    /// Seconds that an answer may take; 15 if nothing is said, as in source D.
+    pub timeout_s: Option<f64>,
+    /// Addresses of this host that connections come from.
+    #[serde(default)]
+    pub sources: u32,
+}
+
+impl Load {
+    /// Every text in which factors are filled in.
+    fn texts(&self) -> impl Iterator<Item = &String> {
+        [&self.engine, &self.rate, &self.link, &self.receive_rate, &self.think].into_iter().flatten()
+    }
 }
 
 /// A server under test.
@@ -90,6 +158,19 @@ pub struct Target {
     /// A command that prints its version, for the record of where an experiment ran.
     #[serde(default)]
     pub version: Vec<String>,
+}
+
+impl Target {
+    /// Every text of it in which words are filled in.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        let words = self.model.iter().chain(&self.args).chain(&self.command).chain(self.config.values());
+        words.map(String::as_str)
+    }
+}
+
+/// A text with the levels of factors filled in.
+pub(crate) fn filled(text: &str, levels: &Levels) -> String {
+    levels.iter().fold(text.to_owned(), |text, (name, level)| text.replace(&format!("{{{name}}}"), level))
 }
 
 /// A file that is made for the experiment.
@@ -122,6 +203,40 @@ pub struct Budget {
     pub close: Option<bool>,
 }
 
+/// A claim about the rate of one side over that of another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// What is claimed, in a sentence.
+    pub text: String,
+    /// Who claims it, and where.
+    #[serde(default)]
+    pub source: String,
+    /// Whose rate.
+    pub left: Side,
+    /// Over whose.
+    pub right: Side,
+    /// The ratio is at least this.
+    pub at_least: Option<f64>,
+    /// The ratio is at most this.
+    pub at_most: Option<f64>,
+}
+
+/// One side of a claim: the fastest of all cells that it names.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Side {
+    /// Name of the target.
+    pub target: String,
+    /// Levels of factors.
+    #[serde(default)]
+    pub at: BTreeMap<String, Level>,
+    /// Connections.
+    pub connections: Option<u32>,
+    /// Path, as it is requested.
+    pub path: Option<String>,
+}
+
 /// A figure of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -149,6 +264,9 @@ pub struct Quick {
     load_cpus: Option<Vec<usize>>,
     seed: Option<u64>,
     root: Option<PathBuf>,
+    /// Levels of some factors.
+    #[serde(default, rename = "factor")]
+    factors: BTreeMap<String, Vec<Level>>,
 }
 
 fn keep_alive() -> Vec<bool> {
@@ -179,6 +297,7 @@ impl Plan {
         check::all(&plan).map_err(refuse)?;
         check::all(&plan.clone().quicker()).map_err(|problem| refuse(problem.within("quick")))?;
         check::budgets(&plan).map_err(refuse)?;
+        check::claims(&plan).map_err(refuse)?;
         Ok(plan)
     }
 
@@ -196,6 +315,7 @@ impl Plan {
         self.load_cpus = quick.load_cpus.unwrap_or(self.load_cpus);
         self.seed = quick.seed.unwrap_or(self.seed);
         self.root = quick.root.or(self.root);
+        self.factors.extend(quick.factors);
         self
     }
 
@@ -206,12 +326,14 @@ impl Plan {
             for &close in &self.close {
                 for &connections in &self.connections {
                     for target in &self.targets {
-                        cells.push(CellKey {
+                        let own = CellKey {
                             target: target.name.clone(),
                             connections,
                             path: path.clone(),
                             close,
-                        });
+                            ..CellKey::default()
+                        };
+                        cells.extend(self.settings(target, own));
                     }
                 }
             }
@@ -219,10 +341,40 @@ impl Plan {
         cells
     }
 
+    /// A cell at every combination of the levels of the factors that have an effect on it.
+    fn settings(&self, target: &Target, cell: CellKey) -> Vec<CellKey> {
+        let mut cells = vec![cell];
+        for (name, levels) in &self.factors {
+            let names = |text: &str| text.contains(&format!("{{{name}}}"));
+            let is_condition = names(&cells[0].path) || self.load.texts().any(|text| names(text));
+            let is_named = target.texts().any(names);
+            if !is_condition && !is_named {
+                continue;
+            }
+            let is_condition = is_condition || self.conditions.contains(name);
+            let at = |cell: &CellKey, level: &Level| {
+                let mut cell = cell.clone();
+                let levels = if is_condition { &mut cell.condition } else { &mut cell.setting };
+                levels.insert(name.clone(), level.to_string());
+                cell
+            };
+            cells = cells.iter().flat_map(|cell| levels.iter().map(move |level| at(cell, level))).collect();
+        }
+        for cell in &mut cells {
+            cell.path = filled(&cell.path, &cell.condition);
+        }
+        cells
+    }
+
+    /// About how long one run takes, in seconds.
+    pub(crate) fn estimate_of_run_s(&self) -> f64 {
+        self.duration_s + self.warmup_s + START_STOP_S
+    }
+
     /// About how long all rounds take, in seconds.
     pub fn estimate_s(&self) -> f64 {
         let runs = self.cells().len() as f64 * f64::from(self.rounds);
-        runs * (self.duration_s + self.warmup_s + START_STOP_S)
+        runs * self.estimate_of_run_s()
     }
 
     /// The target of this name.

@@ -1,5 +1,7 @@
 //! What an experiment yields: every cell of every round, and the summary over the rounds.
 
+use std::collections::BTreeMap;
+
 use load::Verdict;
 use load::sample::ServerUse;
 use serde::{Deserialize, Serialize};
@@ -42,8 +44,49 @@ pub struct Results {
     pub findings: Vec<String>,
     /// The plan's budgets, and how they came out.
     pub budgets: Vec<BudgetOutcome>,
+    /// What others have claimed, and what came of it.
+    #[serde(default)]
+    pub claims: Vec<ClaimOutcome>,
     /// Whether the figures can be trusted, and if not, why.
     pub verdict: Verdict,
+}
+
+/// What came of a claim.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimOutcome {
+    /// The claim.
+    pub text: String,
+    /// Whose it is.
+    pub source: String,
+    /// The cells whose rates were compared.
+    pub compared: String,
+    /// The ratio that was measured; `None` where a side was not.
+    pub ratio: Option<Estimate>,
+    /// What that says about the claim.
+    pub judgement: Judgement,
+}
+
+/// What a measurement says about a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Judgement {
+    /// The whole interval agrees with it.
+    Reproduced,
+    /// The whole interval contradicts it.
+    Refuted,
+    /// Neither, or it was not measured.
+    Undecided,
+}
+
+impl Judgement {
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Judgement::Reproduced => "reproduced",
+            Judgement::Refuted => "refuted",
+            Judgement::Undecided => "undecided",
+        }
+    }
 }
 
 /// How a budget came out in one cell.
@@ -79,17 +122,46 @@ pub struct Run {
     pub verdict: Verdict,
 }
 
+/// Levels of factors, by the factor's name.
+pub type Levels = BTreeMap<String, String>;
+
 /// A point of the grid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellKey {
     /// Name of the target, as the plan gives it.
     pub target: String,
+    /// What the target is set to: factors that are a choice, such as its number of workers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub setting: Levels,
+    /// Under what it is measured: factors that nobody can choose, such as how long the work of a request takes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub condition: Levels,
     /// Connections.
     pub connections: u32,
     /// Path of the request.
     pub path: String,
     /// One connection per request.
     pub close: bool,
+}
+
+impl CellKey {
+    /// The target with its setting: `pool (reactors 2, workers 16)`.
+    pub fn contender(&self) -> String {
+        match self.setting.is_empty() {
+            true => self.target.clone(),
+            false => format!("{} ({})", self.target, levels(&self.setting)),
+        }
+    }
+
+    /// The same cell, but of another contender.
+    pub(crate) fn of(&self, other: &CellKey) -> CellKey {
+        CellKey { target: other.target.clone(), setting: other.setting.clone(), ..self.clone() }
+    }
+}
+
+/// `reactors 2, workers 16`.
+pub(crate) fn levels(levels: &Levels) -> String {
+    levels.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
 }
 
 /// A cell over its rounds.

@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use load::{Outcome, Switch, Verdict};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 
 use crate::cell::Bench;
 use crate::cores::{self, Kept};
 use crate::environment;
 use crate::error::Error;
 use crate::gates::judge_run;
+use crate::order::{self, Search};
 use crate::plan::Plan;
 use load::sample::ServerUse;
 
@@ -39,6 +37,10 @@ pub struct Options {
     pub program: PathBuf,
     /// The command line that was given, for the report.
     pub command: String,
+    /// Go on with an experiment that was interrupted, in the same directory.
+    pub resume: bool,
+    /// Look only as long as this, where the answer is; without it every cell is run in every round.
+    pub budget: Option<Duration>,
     /// Ends the experiment early; what was measured is kept.
     pub cancel: Switch,
 }
@@ -85,12 +87,16 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
         cancel: &options.cancel,
     };
     let load_cores = choose("load_cpus", &plan.load_cpus).map_err(refuse)?;
-    let store = Store::create(&options.out, &options.plan)?;
+    let (store, before) = match options.resume {
+        true => Store::resume(&options.out, &options.plan)?,
+        false => (Store::create(&options.out, &options.plan)?, Vec::new()),
+    };
     let results = begin(&plan, options);
     // Looking at the server must not take its core either. The server's threads get their own cores.
     let _kept = Kept::to(&load_cores).map_err(|error| refuse(format!("load_cpus: {error}")))?;
     let mut measure = |number, key: &CellKey| bench.measure(key, &store.own_files(number, &key.target));
-    let results = rounds(&plan, results, &store, &options.cancel, observer, &mut measure)?;
+    let campaign = Campaign { plan: &plan, store: &store, cancel: &options.cancel, budget: options.budget };
+    let results = campaign.run(results, before, observer, &mut measure)?;
     let budgets_met = results.budgets.iter().all(|budget| budget.met);
     Ok(Summary { report: store.report(), results, budgets_met })
 }
@@ -140,6 +146,7 @@ fn begin(plan: &Plan, options: &Options) -> Results {
         cells: Vec::new(),
         findings: Vec::new(),
         budgets: Vec::new(),
+        claims: Vec::new(),
         verdict: Verdict::Valid,
     }
 }
@@ -147,41 +154,82 @@ fn begin(plan: &Plan, options: &Options) -> Results {
 /// Measures one run of a cell; its number counts from 0 over the whole experiment.
 type Measure<'a> = dyn FnMut(usize, &CellKey) -> Result<(Outcome, ServerUse), String> + 'a;
 
-/// Makes all runs, and keeps what is known after each of them.
-fn rounds(
-    plan: &Plan,
-    mut results: Results,
-    store: &Store,
-    cancel: &Switch,
-    observer: &mut dyn FnMut(&Progress),
-    measure: &mut Measure<'_>,
-) -> Result<Results, Error> {
-    let order = order(plan);
-    let total = order.len();
-    let start = Instant::now();
-    for (number, (round, position, cell)) in order.into_iter().enumerate() {
-        let each = match number {
-            0 => plan.estimate_s() / total as f64,
+/// Longest part of the time that may go into writing down what is known so far.
+const KEEPING: u32 = 20;
+
+/// All runs of an experiment.
+struct Campaign<'a> {
+    plan: &'a Plan,
+    store: &'a Store,
+    cancel: &'a Switch,
+    budget: Option<Duration>,
+}
+
+impl Campaign<'_> {
+    /// Makes all runs but those that were made before, and keeps each of them.
+    fn run(
+        &self,
+        mut results: Results,
+        before: Vec<Run>,
+        observer: &mut dyn FnMut(&Progress),
+        measure: &mut Measure<'_>,
+    ) -> Result<Results, Error> {
+        let start = Instant::now();
+        let mut fixed = order::rounds(self.plan).into_iter();
+        let mut search = self.budget.map(|budget| Search::new(self.plan, budget));
+        let total = results.planned_runs as usize;
+        let first = before.len();
+        results.runs = before;
+        let mut keep_at = start;
+        loop {
+            let made = |run: &Run, (round, cell): (u32, &CellKey)| run.round == round && run.cell == *cell;
+            let next = match &mut search {
+                Some(search) => search.next(&results.runs),
+                None => {
+                    fixed.find(|(round, _, cell)| !results.runs.iter().any(|run| made(run, (*round, cell))))
+                }
+            };
+            let Some((round, position, cell)) = next else { break };
+            let number = results.runs.len();
+            let left = self.left(start, number - first, total.saturating_sub(number));
+            observer(&Progress { done: number, total, cell: cell.to_string(), left });
+            let measured =
+                if self.cancel.is_set() { Err("interrupted".into()) } else { measure(number, &cell) };
+            if self.cancel.is_set() {
+                // A run that was cut short measures something else than the others.
+                break;
+            }
+            let run = judged(measured, Run { cell, round, position, ..Run::default() });
+            // Each run is whole in a file of its own: a lab that is killed loses the run under way, and no more.
+            self.store.keep_run(number, &run)?;
+            results.runs.push(run);
+            if Instant::now() >= keep_at {
+                let begun = Instant::now();
+                summarise(&mut results, self.plan);
+                self.store.keep(&results)?;
+                keep_at = Instant::now() + begun.elapsed() * KEEPING;
+            }
+        }
+        if search.is_some() && !self.cancel.is_set() {
+            results.planned_runs = results.runs.len() as u32;
+        }
+        summarise(&mut results, self.plan);
+        self.store.keep(&results)?;
+        self.store.keep_reports(&results)?;
+        Ok(results)
+    }
+
+    /// About how long the rest takes.
+    fn left(&self, start: Instant, made: usize, to_make: usize) -> Duration {
+        if let Some(budget) = self.budget {
+            return budget.saturating_sub(start.elapsed());
+        }
+        let each = match made {
+            0 => self.plan.estimate_of_run_s(),
             made => start.elapsed().as_secs_f64() / made as f64,
         };
-        let left = Duration::from_secs_f64(each * (total - number) as f64);
-        observer(&Progress { done: number, total, cell: cell.to_string(), left });
-        let measured = if cancel.is_set() { Err("interrupted".into()) } else { measure(number, &cell) };
-        if cancel.is_set() {
-            // A run that was cut short measures something else than the others.
-            break;
-        }
-        let run = judged(measured, Run { cell, round, position, ..Run::default() });
-        store.keep_run(number, &run)?;
-        results.runs.push(run);
-        // What is there is whole after every run: a lab that is killed loses the run under way, and no more.
-        summarise(&mut results, plan);
-        store.keep(&results)?;
+        Duration::from_secs_f64(each * to_make as f64)
     }
-    summarise(&mut results, plan);
-    store.keep(&results)?;
-    store.keep_reports(&results)?;
-    Ok(results)
 }
 
 fn judged(measured: Result<(Outcome, ServerUse), String>, run: Run) -> Run {
@@ -192,18 +240,6 @@ fn judged(measured: Result<(Outcome, ServerUse), String>, run: Run) -> Run {
         }
         Err(why) => Run { verdict: Verdict::Invalid(vec![why.clone()]), failure: Some(why), ..run },
     }
-}
-
-/// All runs in the order they are made: every round holds every cell, shuffled anew, so that a drift of the
-/// host falls on all cells alike (Abedi and Brecht, 2017: randomised multiple interleaved trials).
-fn order(plan: &Plan) -> Vec<(u32, u32, CellKey)> {
-    let mut order = Vec::new();
-    for round in 0..plan.rounds {
-        let mut cells = plan.cells();
-        cells.shuffle(&mut ChaCha8Rng::seed_from_u64(plan.seed.wrapping_add(round.into())));
-        order.extend((0u32..).zip(cells).map(|(position, key)| (round, position, key)));
-    }
-    order
 }
 
 #[cfg(test)]
@@ -236,6 +272,10 @@ mod tests {
         fake::measured(key, rate, 10.0)
     }
 
+    fn campaign<'a>(plan: &'a Plan, store: &'a Store, cancel: &'a Switch) -> Campaign<'a> {
+        Campaign { plan, store, cancel, budget: None }
+    }
+
     /// Runs the plan over a measurement that is made up; gives the results and the directory.
     fn run_over(measure: &mut Measure<'_>, cancel: &Switch) -> (Results, tempfile::TempDir) {
         let plan = Plan::parse(PLAN, "x.toml").unwrap();
@@ -243,7 +283,7 @@ mod tests {
         let store = Store::create(&out.path().join("x"), PLAN).unwrap();
         let mut results = fake::results(&[], 0, |_, _| (0.0, 0.0));
         (results.rounds, results.planned_runs) = (plan.rounds, 18);
-        (rounds(&plan, results, &store, cancel, &mut |_| {}, measure).unwrap(), out)
+        (campaign(&plan, &store, cancel).run(results, Vec::new(), &mut |_| {}, measure).unwrap(), out)
     }
 
     fn stored(out: &tempfile::TempDir) -> Results {
@@ -253,7 +293,7 @@ mod tests {
     #[test]
     fn every_round_has_every_cell_in_an_order_of_its_own_that_the_seed_decides() {
         let plan = Plan::parse(PLAN, "x.toml").unwrap();
-        let all = order(&plan);
+        let all = order::rounds(&plan);
         assert_eq!(all.len(), 18);
         let round = |n: u32| all.iter().filter(|run| run.0 == n).map(|run| run.2.clone()).collect::<Vec<_>>();
         assert_ne!(round(0), round(1));
@@ -263,8 +303,8 @@ mod tests {
             cells.sort();
             assert_eq!(shuffled, cells);
         }
-        assert_eq!(all, order(&plan));
-        assert_ne!(all, order(&Plan { seed: 100, ..plan.clone() }));
+        assert_eq!(all, order::rounds(&plan));
+        assert_ne!(all, order::rounds(&Plan { seed: 100, ..plan.clone() }));
         // Part of the format: a stored seed gives the same order in every version.
         let first: Vec<String> =
             all.iter().take(3).map(|run| format!("{} {}", run.2.target, run.2.connections)).collect();
@@ -307,19 +347,36 @@ mod tests {
     }
 
     #[test]
-    fn the_results_are_whole_after_every_run() {
-        let (mut seen, out) = (Vec::new(), tempfile::tempdir().unwrap());
+    fn an_experiment_that_was_killed_goes_on_where_it_was() {
+        let out = tempfile::tempdir().unwrap();
         let plan = Plan::parse(PLAN, "x.toml").unwrap();
-        let store = Store::create(&out.path().join("x"), PLAN).unwrap();
-        let mut measure = |number: usize, key: &CellKey| {
-            if number > 0 {
-                seen.push((number, stored(&out).runs.len()));
+        let directory = out.path().join("x");
+        let cancel = Switch::default();
+        let empty = || Results { planned_runs: 18, rounds: 3, ..fake::results(&[], 0, |_, _| (0.0, 0.0)) };
+        let mut first = |number, key: &CellKey| {
+            if number == 7 {
+                cancel.set();
             }
             Ok(surface(key))
         };
-        let results = fake::results(&[], 0, |_, _| (0.0, 0.0));
-        rounds(&plan, results, &store, &Switch::default(), &mut |_| {}, &mut measure).unwrap();
-        assert!(seen.len() == 17 && seen.iter().all(|(number, runs)| number == runs), "{seen:?}");
+        let store = Store::create(&directory, PLAN).unwrap();
+        campaign(&plan, &store, &cancel).run(empty(), Vec::new(), &mut |_| {}, &mut first).unwrap();
+        // Half of a run was on the disk when it was killed, and the summary was not.
+        fs::write(directory.join("runs/00007-a.part"), "{").unwrap();
+        fs::remove_file(directory.join("results.json")).unwrap();
+        let (store, before) = Store::resume(&directory, PLAN).unwrap();
+        assert_eq!(before.len(), 7);
+        let mut made = 0;
+        let mut second = |_: usize, key: &CellKey| {
+            made += 1;
+            Ok(surface(key))
+        };
+        let cancel = Switch::default();
+        let results =
+            campaign(&plan, &store, &cancel).run(empty(), before, &mut |_| {}, &mut second).unwrap();
+        assert_eq!((made, results.runs.len(), results.cells.len()), (11, 18, 6));
+        assert_eq!(results.verdict, Verdict::Valid);
+        assert!(Store::resume(&directory, "title = 2").is_err());
     }
 
     #[test]
@@ -348,7 +405,9 @@ mod tests {
         let results = fake::results(&[], 0, |_, _| (0.0, 0.0));
         let mut observer = |progress: &Progress| told.push((progress.done, progress.total, progress.left));
         let mut measure = |_: usize, key: &CellKey| Ok(surface(key));
-        rounds(&plan, results, &store, &Switch::default(), &mut observer, &mut measure).unwrap();
+        let results = Results { planned_runs: 18, ..results };
+        let cancel = Switch::default();
+        campaign(&plan, &store, &cancel).run(results, Vec::new(), &mut observer, &mut measure).unwrap();
         assert_eq!((told.len(), told[0].0, told[17].0, told[0].1), (18, 0, 17, 18));
         assert!((told[0].2.as_secs_f64() - plan.estimate_s()).abs() < 1e-6 && told[17].2 < told[0].2);
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::report;
-use crate::results::{Estimate, Results, Run};
+use crate::results::{Estimate, Results, Run, levels};
 
 /// The directory of one experiment.
 pub(crate) struct Store {
@@ -33,14 +33,42 @@ impl Store {
         Ok(store)
     }
 
+    /// Goes on in the directory of an experiment that was interrupted; gives the runs that it has.
+    ///
+    /// # Errors
+    /// It is no such directory, or was made with another plan.
+    pub(crate) fn resume(directory: &Path, plan: &str) -> Result<(Self, Vec<Run>), Error> {
+        let directory = fs::canonicalize(directory).map_err(Error::file(directory))?;
+        let file = directory.join("plan.toml");
+        let before = fs::read_to_string(&file).map_err(Error::file(&file))?;
+        if before != plan {
+            return Err(Error::OtherPlan(file));
+        }
+        let runs = directory.join("runs");
+        let mut kept = Vec::new();
+        for entry in fs::read_dir(&runs).map_err(Error::file(&runs))? {
+            let path = entry.map_err(Error::file(&runs))?.path();
+            // What was being written when it ended has another name, and is made again.
+            if path.extension().is_some_and(|ending| ending == "json") {
+                let text = fs::read(&path).map_err(Error::file(&path))?;
+                let run = serde_json::from_slice(&text)
+                    .map_err(|error| Error::file(&path)(std::io::Error::other(error)))?;
+                kept.push((path, run));
+            }
+        }
+        // By their numbers, so that they come in the order in which they were made.
+        kept.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok((Store { directory }, kept.into_iter().map(|(_, run)| run).collect()))
+    }
+
     /// A directory for the files of one run's server: its configuration and its log.
     pub(crate) fn own_files(&self, number: usize, target: &str) -> PathBuf {
-        self.directory.join("logs").join(format!("{number:03}-{target}"))
+        self.directory.join("logs").join(format!("{number:05}-{target}"))
     }
 
     /// Keeps one run as it was measured.
     pub(crate) fn keep_run(&self, number: usize, run: &Run) -> Result<(), Error> {
-        self.write(&format!("runs/{number:03}-{}.json", run.cell.target), &json(run))
+        self.write(&format!("runs/{number:05}-{}.json", run.cell.target), &json(run))
     }
 
     /// Keeps all that is known so far; everything else can be made from it again.
@@ -76,7 +104,7 @@ fn json(value: &impl serde::Serialize) -> String {
 
 /// The cells as a table for other programs.
 fn csv(results: &Results) -> String {
-    let mut text = String::from("target,connections,path,close,rounds,errors,tied_best");
+    let mut text = String::from("target,setting,condition,connections,path,close,rounds,errors,tied_best");
     for name in ["requests_per_second", "p50_us", "p99_us", "server_cpu_us_per_request"] {
         let _ = write!(text, ",{name},{name}_low,{name}_high");
     }
@@ -86,8 +114,10 @@ fn csv(results: &Results) -> String {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let _ = write!(
             text,
-            "{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{}",
             quoted(&key.target),
+            quoted(&levels(&key.setting)),
+            quoted(&levels(&key.condition)),
             key.connections,
             quoted(&key.path),
             key.close,
@@ -121,7 +151,10 @@ mod tests {
         let error = Store::create(out.path(), "").err().unwrap().to_string();
         assert_eq!(
             error,
-            format!("{}: exists already; give another directory with --out", out.path().display())
+            format!(
+                "{}: exists already; give another directory with --out, or go on with it with --resume",
+                out.path().display()
+            )
         );
         assert!(Store::create(&out.path().join("deep/below"), "").is_ok());
         assert!(Store::create(&out.path().join("deep/below"), "").is_err());

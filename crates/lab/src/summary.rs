@@ -1,5 +1,6 @@
 //! From runs to findings: what the rounds of each cell come to, which cells are best, and how budgets came out.
 
+mod claims;
 mod findings;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
     results.cells = plan.cells().iter().filter_map(|key| cell(results, key)).collect();
     mark_best(results);
     results.budgets = plan.budgets.iter().flat_map(|budget| outcomes(budget, results, plan)).collect();
+    results.claims = claims::outcomes(results, plan);
     let rates = |cell: &Cell| (cell.key.to_string(), values(results, &cell.key, rate));
     let rates: Vec<_> = results.cells.iter().map(rates).collect();
     results.verdict = judge_all(results, &rates);
@@ -83,11 +85,10 @@ fn cell(results: &Results, key: &CellKey) -> Option<Cell> {
 }
 
 /// Cells that differ only in their target, by what they have in common.
-fn groups(cells: &[Cell]) -> BTreeMap<(&str, bool, u32), Vec<&Cell>> {
+fn groups(cells: &[Cell]) -> BTreeMap<CellKey, Vec<&Cell>> {
     let mut groups = BTreeMap::<_, Vec<_>>::new();
     for cell in cells {
-        let CellKey { path, close, connections, .. } = &cell.key;
-        groups.entry((path.as_str(), *close, *connections)).or_default().push(cell);
+        groups.entry(cell.key.of(&CellKey::default())).or_default().push(cell);
     }
     groups
 }
@@ -98,8 +99,7 @@ fn mark_best(results: &mut Results) {
     let best: Vec<CellKey> =
         groups(&results.cells).values().filter_map(|group| Some(fastest(group)?.key.clone())).collect();
     let to_best = |cell: &Cell| {
-        let best =
-            best.iter().find(|best| CellKey { target: best.target.clone(), ..cell.key.clone() } == **best)?;
+        let best = best.iter().find(|best| cell.key.of(best) == **best)?;
         Some((over(results, &cell.key, best, rate)?, cell.key == *best))
     };
     let found: Vec<_> = results.cells.iter().map(to_best).collect();
@@ -163,16 +163,18 @@ struct Condition<'a>(&'a CellKey);
 
 impl fmt::Display for Condition<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CellKey { connections, path, close, .. } = self.0;
+        let CellKey { connections, path, close, condition, .. } = self.0;
         let plural = if *connections == 1 { "" } else { "s" };
         let kind = if *close { ", a connection per request" } else { "" };
-        write!(f, "{connections} connection{plural}, {path}{kind}")
+        write!(f, "{connections} connection{plural}, {path}{kind}")?;
+        let unsaid = condition.iter().filter(|(_, level)| !path.contains(level.as_str()));
+        unsaid.into_iter().try_for_each(|(name, level)| write!(f, ", {name} {level}"))
     }
 }
 
 impl fmt::Display for CellKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", self.target, Condition(self))
+        write!(f, "{} at {}", self.contender(), Condition(self))
     }
 }
 

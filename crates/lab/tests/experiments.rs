@@ -46,6 +46,8 @@ impl Lab {
             out: out.path().join("out"),
             program: helper(),
             command: "plimsoll lab run test.toml".into(),
+            resume: false,
+            budget: None,
             cancel: Switch::default(),
         };
         Lab { out, options }
@@ -190,7 +192,7 @@ fn the_cores_of_the_plan_are_those_of_the_server() {
         |status: String| status.lines().find(|line| line.starts_with("Cpus_allowed_list")).map(String::from);
     let before = cores(own());
     lab.run();
-    let log = fs::read_to_string(lab.options.out.join("logs/000-x/log")).unwrap();
+    let log = fs::read_to_string(lab.options.out.join("logs/00000-x/log")).unwrap();
     assert!(log.starts_with("Cpus_allowed_list:\t0\n"), "{log}");
     assert_eq!(cores(own()), before);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::{Phase, Progress};
+use crate::run::Phase;
 
 /// Nanoseconds of a tick of utime and stime: USER_HZ is 100 on every architecture but Alpha.
 const TICK_NS: u64 = 10_000_000;
@@ -86,10 +86,10 @@ impl Sampler {
         Sampler { pid, from: None, last: None, until: None, interval: INTERVAL, moments: Vec::new() }
     }
 
-    /// Looks, if it is time; to be called from the load's observer.
-    pub fn look(&mut self, progress: &Progress) {
+    /// Looks, if it is time; to be called from the load's observer, with where the load is.
+    pub fn look(&mut self, phase: Phase) {
         let is_time = self.last.as_ref().is_none_or(|last| last.at.elapsed() >= self.interval);
-        match progress.phase {
+        match phase {
             Phase::Warmup => {}
             Phase::Measuring if is_time || self.from.is_none() => self.take(),
             Phase::Draining if self.until.is_none() && self.from.is_some() => {

@@ -13,6 +13,7 @@ const WORDS: [&str; 4] = ["port", "root", "dir", "bin_dir"];
 /// Every rule that holds for the full plan and for its quick form.
 pub(super) fn all(plan: &Plan) -> Result<(), Problem> {
     factors(plan)?;
+    own_factors(plan)?;
     load(plan)?;
     files(plan)?;
     let mut names = BTreeSet::new();
@@ -21,7 +22,7 @@ pub(super) fn all(plan: &Plan) -> Result<(), Problem> {
             let text = format!("two targets are called {:?}: give each its own name", target.name);
             return Err(Problem::at(&format!("target.{index}.name"), text));
         }
-        check_target(target).map_err(|text| Problem::at(&format!("target.{index}"), text))?;
+        check_target(plan, target).map_err(|text| Problem::at(&format!("target.{index}"), text))?;
     }
     Ok(())
 }
@@ -40,6 +41,45 @@ fn factors(plan: &Plan) -> Result<(), Problem> {
     }
     match plan.paths.iter().find(|path| !path.starts_with('/')) {
         Some(path) => Err(Problem::at("paths", format!("path {path:?}: must begin with /"))),
+        None => Ok(()),
+    }
+}
+
+/// Factors that the plan makes up.
+fn own_factors(plan: &Plan) -> Result<(), Problem> {
+    for (name, levels) in &plan.factors {
+        let key = format!("factor.{name}");
+        if name.is_empty()
+            || WORDS.contains(&name.as_str())
+            || in_braces(&format!("{{{name}}}")).next().is_none()
+        {
+            let text =
+                format!("factor {name:?}: a name is small letters and _, and none of {}", WORDS.join(", "));
+            return Err(Problem::at(&key, text));
+        }
+        filled(&key, levels)?;
+        let texts: Vec<String> = levels.iter().map(ToString::to_string).collect();
+        once(&key, &texts)?;
+        let named = format!("{{{name}}}");
+        let targets = plan.targets.iter().flat_map(Target::texts);
+        let paths = plan.paths.iter().map(String::as_str);
+        let load = plan.load.texts().map(String::as_str);
+        if !targets.chain(paths).chain(load).any(|text| text.contains(&named)) {
+            let text =
+                format!("factor {name:?} has no effect: write {named} into a target, a path or the load");
+            return Err(Problem::at(&key, text));
+        }
+    }
+    if let Some(name) = plan.conditions.iter().find(|name| !plan.factors.contains_key(*name)) {
+        let hint = did_you_mean(name, plan.factors.keys());
+        return Err(Problem::at("conditions", format!("there is no factor {name:?}{hint}")));
+    }
+    let mut words = plan.paths.iter().chain(plan.load.texts()).flat_map(|text| in_braces(text));
+    match words.find(|word| !plan.factors.contains_key(*word)) {
+        Some(word) => {
+            let hint = did_you_mean(word, plan.factors.keys());
+            Err(Problem::at("paths", format!("{{{word}}} in a path or the load is no factor{hint}")))
+        }
         None => Ok(()),
     }
 }
@@ -89,7 +129,7 @@ fn files(plan: &Plan) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_target(target: &Target) -> Result<(), String> {
+fn check_target(plan: &Plan, target: &Target) -> Result<(), String> {
     let name = &target.name;
     // The name becomes part of the names of files.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+ ".contains(c);
@@ -109,8 +149,9 @@ fn check_target(target: &Target) -> Result<(), String> {
             "target {name:?}: config {file:?} must be the name of a file, without a directory"
         ));
     }
-    let mut words = target.command.iter().chain(&target.args).flat_map(|text| in_braces(text));
-    match words.find(|word| !WORDS.contains(word)) {
+    let texts = target.command.iter().chain(&target.args).chain(&target.model);
+    let mut words = texts.flat_map(|text| in_braces(text));
+    match words.find(|word| !WORDS.contains(word) && !plan.factors.contains_key(*word)) {
         Some(word) => {
             Err(format!("target {name:?}: nothing is known to fill in for {{{word}}}{}", meant(word)))
         }
@@ -164,6 +205,41 @@ pub(super) fn budgets(plan: &Plan) -> Result<(), Problem> {
                 ".connections",
                 format!("a budget is for {connections} connections, which no cell has"),
             );
+        }
+    }
+    Ok(())
+}
+
+/// The rules of claims.
+pub(super) fn claims(plan: &Plan) -> Result<(), Problem> {
+    for (index, claim) in plan.claims.iter().enumerate() {
+        let refuse = |key: &str, text: String| Err(Problem::at(&format!("claim.{index}{key}"), text));
+        if claim.at_least.is_none() && claim.at_most.is_none() {
+            return refuse("", format!("the claim {:?} has neither at_most nor at_least", claim.text));
+        }
+        for (key, side) in [(".left", &claim.left), (".right", &claim.right)] {
+            if plan.target(&side.target).is_none() {
+                let hint = did_you_mean(&side.target, plan.targets.iter().map(|target| &target.name));
+                return refuse(
+                    key,
+                    format!("a claim names the target {:?}, which is not there{hint}", side.target),
+                );
+            }
+            for (name, level) in &side.at {
+                let Some(levels) = plan.factors.get(name) else {
+                    let hint = did_you_mean(name, plan.factors.keys());
+                    return refuse(
+                        key,
+                        format!("a claim names the factor {name:?}, which is not there{hint}"),
+                    );
+                };
+                if !levels.contains(level) {
+                    return refuse(
+                        key,
+                        format!("a claim is for {name} {level}, which is none of its levels"),
+                    );
+                }
+            }
         }
     }
     Ok(())

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::conditions::{best_of_each, over_conditions};
 use super::format::{estimate, number};
+use super::grid::grids;
 use crate::results::{Cell, Estimate, Results, Run};
 
 /// One chart.
@@ -18,16 +20,16 @@ pub(super) struct Chart {
 }
 
 /// A figure of a cell.
-struct Figure {
-    id: &'static str,
-    title: &'static str,
-    unit: &'static str,
+pub(super) struct Figure {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    pub(super) unit: &'static str,
     /// Whether more is better.
-    more: bool,
-    get: fn(&Cell) -> Option<Estimate>,
+    pub(super) more: bool,
+    pub(super) get: fn(&Cell) -> Option<Estimate>,
 }
 
-const FIGURES: [Figure; 4] = [
+pub(super) const FIGURES: [Figure; 4] = [
     Figure {
         id: "rate",
         title: "Requests per second",
@@ -54,12 +56,17 @@ const FIGURES: [Figure; 4] = [
 
 /// Every chart of a report.
 pub(super) fn charts(results: &Results) -> Vec<Chart> {
-    let mut charts = Vec::new();
-    for facet in facets(results) {
-        for figure in &FIGURES {
-            charts.extend(chart(results, figure, &facet, charts.len()));
+    let mut charts = over_conditions(results);
+    // Where conditions change they are the picture; otherwise it is the number of connections.
+    if charts.is_empty() {
+        let cells = best_of_each(&results.cells);
+        for facet in facets(results) {
+            for figure in &FIGURES {
+                charts.extend(chart(&cells, figure, &facet, charts.len()));
+            }
         }
     }
+    charts.extend(grids(results));
     charts.extend(runs(results));
     charts
 }
@@ -81,10 +88,10 @@ fn facets(results: &Results) -> Vec<Facet> {
     keys.into_iter().map(|(path, close)| Facet { path, close, one_of_several }).collect()
 }
 
-fn chart(results: &Results, figure: &Figure, facet: &Facet, number_of: usize) -> Option<Chart> {
-    let cells: Vec<&Cell> = results
-        .cells
+fn chart(cells: &[&Cell], figure: &Figure, facet: &Facet, number_of: usize) -> Option<Chart> {
+    let cells: Vec<&Cell> = cells
         .iter()
+        .copied()
         .filter(|cell| {
             cell.key.path == facet.path && cell.key.close == facet.close && (figure.get)(cell).is_some()
         })
@@ -126,7 +133,7 @@ fn finding(cells: &[&Cell], figure: &Figure) -> String {
         if figure.more { "Most" } else { "Least" },
         number(median(&best)),
         figure.unit,
-        best.key.target,
+        best.key.contender(),
         best.key.connections,
         if best.key.connections == 1 { "" } else { "s" }
     )

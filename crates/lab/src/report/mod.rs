@@ -1,7 +1,9 @@
 //! Results as people read them: a page that needs nothing but itself, Markdown, and a table for the terminal.
 
 mod charts;
+mod conditions;
 mod format;
+mod grid;
 mod knee;
 mod page;
 mod single;

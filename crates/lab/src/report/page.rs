@@ -22,12 +22,13 @@ pub fn html(results: &Results) -> String {
         &results.title,
         &results.verdict,
         &charts(results),
-        &json_for_script(results),
+        &json_for_script(&light(results)),
         &[
             ("name", &escape(&results.name)),
             ("started", &escape(&results.started)),
             ("findings", &list(&results.findings)),
             ("budgets", &tables::budgets(results)),
+            ("claims", &tables::claims(results)),
             ("cells", &tables::cells(results)),
             ("errors", &tables::errors(results)),
             ("environment", &tables::environment(results)),
@@ -35,6 +36,21 @@ pub fn html(results: &Results) -> String {
             ("command", &escape(&results.command)),
         ],
     )
+}
+
+/// Results without what takes much room and no chart shows: the histograms and the samples of the server.
+fn light(results: &Results) -> Results {
+    let mut light = results.clone();
+    for run in &mut light.runs {
+        if let Some(outcome) = &mut run.outcome {
+            outcome.response_time_histogram.clear();
+            outcome.timeline.iter_mut().for_each(|second| second.histogram.clear());
+        }
+        if let Some(server) = &mut run.server {
+            server.moments.clear();
+        }
+    }
+    light
 }
 
 /// A page with what every page has, and some values of its own.

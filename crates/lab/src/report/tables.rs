@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::charts::Chart;
 use super::format::{escape, estimate};
-use crate::results::Results;
+use crate::results::{Judgement, Results};
 
 /// A table from a heading and rows of cells that are escaped already.
 fn table(class: &str, heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -44,7 +44,7 @@ pub(super) fn cells(results: &Results) -> String {
             ""
         };
         vec![
-            escape(&cell.key.target) + best,
+            escape(&cell.key.contender()) + best,
             escape(&cell.key.path) + if cell.key.close { ", close" } else { "" },
             cell.key.connections.to_string(),
             estimate(Some(cell.requests_per_second)),
@@ -74,6 +74,27 @@ pub(super) fn budgets(results: &Results) -> String {
         vec![escape(&budget.text), estimate(budget.ratio), format!("<span class=\"{class}\">{word}</span>")]
     });
     format!("<h2>Budgets</h2>{}", table("figures", &["budget", "ratio", ""], rows))
+}
+
+/// Claims and what came of them.
+pub(super) fn claims(results: &Results) -> String {
+    if results.claims.is_empty() {
+        return String::new();
+    }
+    let rows = results.claims.iter().map(|claim| {
+        let class = match claim.judgement {
+            Judgement::Reproduced => "VALID",
+            Judgement::Refuted => "INVALID",
+            Judgement::Undecided => "SUSPECT",
+        };
+        vec![
+            format!("{} <small>{}</small>", escape(&claim.text), escape(&claim.source)),
+            format!("<span class=\"{class}\">{}</span>", claim.judgement.word()),
+            estimate(claim.ratio),
+            escape(&claim.compared),
+        ]
+    });
+    format!("<h2>What was claimed</h2>{}", table("plain", &["claim", "here", "ratio", "compared"], rows))
 }
 
 /// Requests that got no answer, by kind; only kinds and cells that have any.

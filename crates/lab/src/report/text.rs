@@ -32,6 +32,16 @@ pub fn text_table(results: &Results) -> String {
         text += &format!("\nbudget {word}: {}: ratio {}", budget.text, estimate(budget.ratio));
     }
     text += if results.budgets.is_empty() { "" } else { "\n" };
+    for claim in &results.claims {
+        text += &format!(
+            "\n{}: {} ({}; ratio {})",
+            claim.judgement.word(),
+            claim.text,
+            claim.source,
+            estimate(claim.ratio)
+        );
+    }
+    text += if results.claims.is_empty() { "" } else { "\n" };
     text += &format!("\n{}\n", results.verdict.word());
     for reason in results.verdict.reasons() {
         text += &format!("  {reason}\n");
@@ -43,7 +53,7 @@ fn row(cell: &Cell) -> [String; 8] {
     let median =
         |figure: Option<crate::Estimate>| figure.map_or("n/a".into(), |figure| number(figure.median));
     [
-        format!("{}{}", cell.key.target, if cell.tied_best { " *" } else { "" }),
+        format!("{}{}", cell.key.contender(), if cell.tied_best { " *" } else { "" }),
         format!("{}{}", cell.key.path, if cell.key.close { ", close" } else { "" }),
         cell.key.connections.to_string(),
         estimate(Some(cell.requests_per_second)),
@@ -74,6 +84,10 @@ pub fn markdown(results: &Results) -> String {
     for budget in &results.budgets {
         let word = if budget.met { "met" } else { "**missed**" };
         text += &format!("\n- budget {word}: {}: ratio {}", budget.text, estimate(budget.ratio));
+    }
+    for claim in &results.claims {
+        let judgement = claim.judgement.word();
+        text += &format!("\n- **{judgement}**: {} ({}): ratio {}, {}", claim.text, claim.source, estimate(claim.ratio), claim.compared);
     }
     text += "\n\n\\* best of its row of connections, or not to be told from it. Medians over rounds with 95 % intervals.\n";
     text

@@ -5,6 +5,9 @@ use crate::report::number;
 use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run};
 use crate::stats::tied;
 
+/// Most contenders that a sentence names.
+const MOST_NAMED: usize = 4;
+
 /// The sentences, most important first.
 pub(super) fn findings(results: &Results) -> Vec<String> {
     let mut findings: Vec<String> = results.budgets.iter().filter_map(broken).collect();
@@ -37,16 +40,17 @@ fn overall(results: &Results) -> Option<String> {
     if conditions < 2 {
         return None;
     }
-    let mut wins: Vec<(&str, usize)> = Vec::new();
+    let mut wins: Vec<(String, usize)> = Vec::new();
     for cell in groups.values().filter(|group| group.len() > 1).flatten().filter(|cell| cell.tied_best) {
-        match wins.iter_mut().find(|(target, _)| *target == cell.key.target) {
+        let contender = cell.key.contender();
+        match wins.iter_mut().find(|(name, _)| *name == contender) {
             Some((_, count)) => *count += 1,
-            None => wins.push((&cell.key.target, 1)),
+            None => wins.push((contender, 1)),
         }
     }
     let most = wins.iter().map(|(_, count)| *count).max()?;
     let names: Vec<&str> =
-        wins.iter().filter(|(_, count)| *count == most).map(|(target, _)| *target).collect();
+        wins.iter().filter(|(_, count)| *count == most).map(|(name, _)| name.as_str()).collect();
     let verb = if names.len() == 1 { "is" } else { "are each" };
     Some(format!(
         "{} {verb} fastest, or not to be told from the fastest, in {most} of {conditions} conditions.",
@@ -57,15 +61,20 @@ fn overall(results: &Results) -> Option<String> {
 /// Who is fastest in a group, and how far the next one is behind.
 fn best(results: &Results, group: &[&Cell]) -> Option<String> {
     let best = fastest(group)?;
-    let (at, name) = (Condition(&best.key), &best.key.target);
+    let (at, name) = (Condition(&best.key), best.key.contender());
     let rate_of_best = format!("{} requests per second", number(best.requests_per_second.median));
     let rest: Vec<&Cell> = group.iter().copied().filter(|cell| cell.key != best.key).collect();
-    let tied: Vec<&str> =
-        rest.iter().filter(|cell| cell.tied_best).map(|cell| cell.key.target.as_str()).collect();
+    let tied: Vec<String> =
+        rest.iter().filter(|cell| cell.tied_best).map(|cell| cell.key.contender()).collect();
     if !tied.is_empty() {
+        let named: Vec<&str> = tied.iter().map(String::as_str).take(MOST_NAMED).collect();
+        let others = match tied.len().saturating_sub(MOST_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         return Some(format!(
-            "At {at}: {name} leads with {rate_of_best}; {} cannot be told from it.",
-            list(&tied)
+            "At {at}: {name} leads with {rate_of_best}; {}{others} cannot be told from it.",
+            if others.is_empty() { list(&named) } else { named.join(", ") }
         ));
     }
     let Some(second) = fastest(&rest) else {
@@ -81,12 +90,12 @@ fn cheapest(results: &Results, group: &[&Cell]) -> Option<String> {
         group.iter().filter_map(|cell| Some((cell.server_cpu_us_per_request?.median, *cell))).collect();
     costs.sort_by(|a, b| a.0.total_cmp(&b.0));
     let [(cost, least), (_, next), ..] = costs[..] else { return None };
-    let (at, name) = (Condition(&least.key), &least.key.target);
+    let (at, name) = (Condition(&least.key), least.key.contender());
     let cost = format!("{} us of CPU per request", number(cost));
     if over(results, &least.key, &next.key, cpu).is_some_and(|ratio| tied(&ratio)) {
         return Some(format!(
             "At {at}: {name} costs least, {cost}, but {} cannot be told from it.",
-            next.key.target
+            next.key.contender()
         ));
     }
     Some(format!("At {at}: {name} costs least, {cost}, {}.", times(results, least, next, cpu)?))
@@ -95,7 +104,7 @@ fn cheapest(results: &Results, group: &[&Cell]) -> Option<String> {
 /// `0.87 times that of b [0.85 to 0.90]`.
 fn times(results: &Results, cell: &Cell, other: &Cell, get: fn(&Run) -> Option<f64>) -> Option<String> {
     let Estimate { median, low, high } = over(results, &cell.key, &other.key, get)?;
-    Some(format!("{median:.2} times that of {} [{low:.2} to {high:.2}]", other.key.target))
+    Some(format!("{median:.2} times that of {} [{low:.2} to {high:.2}]", other.key.contender()))
 }
 
 /// `a`, `a and b`, `a, b and c`.

@@ -67,6 +67,8 @@ fn lab(plan: &str, out: &str) {
         out: out.into(),
         program: env::current_exe().unwrap(),
         command: "plimsoll lab run killed.toml".into(),
+        resume: false,
+        budget: None,
         cancel: load::Switch::default(),
     };
     lab::run(&options, &mut |_| {}).unwrap();

@@ -46,6 +46,12 @@ struct RunArgs {
     /// Directory for the results; must not be there yet [default: out/NAME-TIME]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Go on with an experiment that was interrupted: the directory of its results
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    resume: Option<PathBuf>,
+    /// Look only so long, where the answer is, instead of running every cell in every round
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    budget: Option<Duration>,
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
@@ -82,7 +88,9 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
         say!("{signal}: what has been measured so far is kept");
     });
     let options = Options {
-        out: args.out.unwrap_or_else(|| default_out(&experiment.name)),
+        resume: args.resume.is_some(),
+        budget: args.budget,
+        out: args.resume.or(args.out).unwrap_or_else(|| default_out(&experiment.name)),
         name: experiment.name,
         plan: experiment.plan,
         quick: args.quick,
@@ -92,7 +100,12 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
         cancel,
     };
     let runs = plan.cells().len() * plan.rounds as usize;
-    say!("{}: {} runs, about {}", plan.title, runs, seconds(plan.estimate_s()));
+    match args.budget {
+        Some(budget) => {
+            say!("{}: as much of {runs} runs as {} allow", plan.title, seconds(budget.as_secs_f64()))
+        }
+        None => say!("{}: {runs} runs, about {}", plan.title, seconds(plan.estimate_s())),
+    }
     let summary = lab::run(&options, &mut live_view())?;
     println!("{}", lab::report::text_table(&summary.results));
     println!("report: {}", summary.report.display());

@@ -216,7 +216,7 @@ fn measure(args: &Args, plan: &Plan, cancel: &Switch) -> Result<Outcome, Failure
     let mut view = View::new(args.quiet);
     let mut observer = |progress: &load::Progress| {
         if let Some(sampler) = &mut sampler {
-            sampler.look(progress);
+            sampler.look(progress.phase);
         }
         view.show(progress, sampler.as_ref().and_then(Sampler::latest));
     };

@@ -1,0 +1,208 @@
+//! Charts of a target's settings: a heat map over two factors with the best cells marked, and the slices of it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::charts::Chart;
+use super::format::{estimate, number};
+use crate::results::{Cell, CellKey, Levels, Results, levels};
+
+/// Most heat maps of a report; of more conditions than that, the first ones are shown.
+const MOST: usize = 24;
+
+/// A heat map or a slice for each target and condition where there is something to choose.
+pub(super) fn grids(results: &Results) -> Vec<Chart> {
+    let mut grids = BTreeMap::<CellKey, Vec<&Cell>>::new();
+    for cell in results.cells.iter().filter(|cell| !cell.key.setting.is_empty()) {
+        let key = CellKey { setting: Levels::new(), ..cell.key.clone() };
+        grids.entry(key).or_default().push(cell);
+    }
+    let grids = grids.iter().filter(|(_, cells)| cells.len() > 1).take(MOST);
+    grids.enumerate().flat_map(|(number_of, (key, cells))| charts(number_of, key, cells)).collect()
+}
+
+/// The levels of a factor, in the order of their numbers where they have any.
+fn levels_of<'a>(cells: &[&'a Cell], factor: &str) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for level in cells.iter().filter_map(|cell| cell.key.setting.get(factor)) {
+        if !found.contains(&level.as_str()) {
+            found.push(level);
+        }
+    }
+    found.sort_by(|a, b| order(a).total_cmp(&order(b)).then(a.cmp(b)));
+    found
+}
+
+/// Where a level belongs: `200us` before `1ms`.
+pub(super) fn order(level: &str) -> f64 {
+    let time = humantime::parse_duration(level).ok().map(|time| time.as_secs_f64());
+    level.parse::<f64>().ok().or(time).unwrap_or(f64::MAX)
+}
+
+fn charts(number_of: usize, key: &CellKey, cells: &[&Cell]) -> Vec<Chart> {
+    let mut factors: Vec<(&str, Vec<&str>)> = cells[0]
+        .key
+        .setting
+        .keys()
+        .map(|name| (name.as_str(), levels_of(cells, name)))
+        .filter(|(_, levels)| levels.len() > 1)
+        .collect();
+    factors.sort_by_key(|(_, levels)| std::cmp::Reverse(levels.len()));
+    match &factors[..] {
+        [] => Vec::new(),
+        [only] => vec![slice(format!("slice-{number_of}"), key, cells, only, None)],
+        [x, y] => {
+            let mut all = vec![heat(number_of, key, cells, x, y)];
+            all.push(slice(format!("slice-{number_of}-a"), key, cells, x, Some(y)));
+            all.push(slice(format!("slice-{number_of}-b"), key, cells, y, Some(x)));
+            all
+        }
+        // Of more than two factors, the two with the most levels, where the others are as in the best cell.
+        [x, y, ..] => {
+            let Some(best) = best(cells) else { return Vec::new() };
+            let rest: Vec<&Cell> = cells
+                .iter()
+                .copied()
+                .filter(|cell| {
+                    factors[2..]
+                        .iter()
+                        .all(|(name, _)| cell.key.setting.get(*name) == best.key.setting.get(*name))
+                })
+                .collect();
+            vec![heat(number_of, key, &rest, x, y)]
+        }
+    }
+}
+
+fn best<'a>(cells: &[&'a Cell]) -> Option<&'a Cell> {
+    cells.iter().copied().max_by(|a, b| a.requests_per_second.median.total_cmp(&b.requests_per_second.median))
+}
+
+fn title(key: &CellKey) -> String {
+    let condition = match key.condition.is_empty() {
+        true => key.path.clone(),
+        false => levels(&key.condition),
+    };
+    format!("{}, {condition}, {} connections", key.target, key.connections)
+}
+
+fn finding(cells: &[&Cell]) -> String {
+    let Some(best) = best(cells) else { return "Nothing was measured.".into() };
+    let rate = number(best.requests_per_second.median);
+    let tied = cells.iter().filter(|cell| cell.tied_best && cell.key != best.key).count();
+    let others = match tied {
+        0 => String::new(),
+        1 => "; one other setting cannot be told from it".into(),
+        more => format!("; {more} other settings cannot be told from it"),
+    };
+    format!("Most requests per second with {}: {rate}{others}.", levels(&best.key.setting))
+}
+
+fn rows(cells: &[&Cell]) -> Vec<Vec<String>> {
+    cells
+        .iter()
+        .map(|cell| {
+            vec![
+                levels(&cell.key.setting),
+                estimate(Some(cell.requests_per_second)),
+                estimate(cell.p99_us),
+                cell.rounds.to_string(),
+                if cell.tied_best { "best, or not to be told from it".into() } else { String::new() },
+            ]
+        })
+        .collect()
+}
+
+const HEADING: [&str; 5] = ["setting", "requests/s", "p99 us", "rounds", ""];
+
+/// A factor with its levels.
+type Factor<'a> = (&'a str, Vec<&'a str>);
+
+fn heat(number_of: usize, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, y: &Factor<'_>) -> Chart {
+    let at = |cell: &Cell, (name, levels): &Factor<'_>| {
+        levels.iter().position(|level| cell.key.setting.get(*name).is_some_and(|own| own == level))
+    };
+    let place = |cell: &Cell| Some((at(cell, x)?, at(cell, y)?));
+    let data: Vec<Value> = cells
+        .iter()
+        .filter_map(|cell| place(cell).map(|(x, y)| json!([x, y, cell.requests_per_second.median.round()])))
+        .collect();
+    // Best of this target: the star of the tables is for the best of all targets.
+    let top = best(cells).map_or(0.0, |cell| cell.requests_per_second.low);
+    let tied: Vec<Value> = cells
+        .iter()
+        .filter(|cell| cell.requests_per_second.high >= top)
+        .filter_map(|cell| place(cell).map(|(x, y)| json!([x, y])))
+        .collect();
+    let finding = finding(cells);
+    Chart {
+        id: format!("heat-{number_of}"),
+        title: format!("{} by {}: {}", x.0, y.0, title(key)),
+        heading: HEADING.map(String::from).into(),
+        rows: rows(cells),
+        options: json!({
+            "kind": "heat",
+            "x": { "name": x.0, "values": x.1 },
+            "y": { "name": y.0, "values": y.1 },
+            "unit": "requests/s",
+            "description": finding,
+            "data": data,
+            "best": tied,
+        }),
+        finding,
+    }
+}
+
+/// Rate over one factor, a line for each level of another.
+fn slice(id: String, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, lines: Option<&Factor<'_>>) -> Chart {
+    let mut series = Vec::new();
+    let names: Vec<Option<&str>> = match lines {
+        Some((_, levels)) => levels.iter().map(|level| Some(*level)).collect(),
+        None => vec![None],
+    };
+    for (style, level) in names.iter().enumerate() {
+        let own = |cell: &&&Cell| match (lines, level) {
+            (Some((name, _)), Some(level)) => cell.key.setting.get(*name).is_some_and(|own| own == level),
+            _ => true,
+        };
+        let mut points: Vec<(usize, &Cell)> = cells
+            .iter()
+            .filter(own)
+            .filter_map(|cell| {
+                let at =
+                    x.1.iter().position(|level| cell.key.setting.get(x.0).is_some_and(|own| own == level))?;
+                Some((at, *cell))
+            })
+            .collect();
+        points.sort_by_key(|(at, _)| *at);
+        let name = match (lines, level) {
+            (Some((name, _)), Some(level)) => format!("{name} {level}"),
+            _ => key.target.clone(),
+        };
+        let medians: Vec<Value> =
+            points.iter().map(|(at, cell)| json!([at, cell.requests_per_second.median])).collect();
+        let whiskers: Vec<Value> = points
+            .iter()
+            .map(|(at, cell)| json!([at, cell.requests_per_second.low, cell.requests_per_second.high]))
+            .collect();
+        series.push(json!({ "name": name, "type": "line", "data": medians, "style": style }));
+        series.push(
+            json!({ "name": name, "type": "custom", "whiskers": true, "data": whiskers, "style": style }),
+        );
+    }
+    let finding = finding(cells);
+    Chart {
+        id,
+        title: format!("Requests per second over {}: {}", x.0, title(key)),
+        heading: HEADING.map(String::from).into(),
+        rows: rows(cells),
+        options: json!({
+            "x": { "name": x.0, "values": x.1 },
+            "y": { "name": "requests/s" },
+            "description": finding,
+            "series": series,
+        }),
+        finding,
+    }
+}
