@@ -4,6 +4,7 @@
 mod catalogue;
 mod cell;
 mod command;
+pub mod compare;
 mod cores;
 mod engine;
 mod environment;
@@ -20,12 +21,13 @@ mod run;
 mod stats;
 mod store;
 mod summary;
+pub mod tune;
 
 pub use catalogue::{Experiment, find, known};
 pub use error::Error;
 pub use load::Verdict;
 pub use load::sample::ServerUse;
-pub use plan::Plan;
+pub use plan::{Plan, did_you_mean};
 pub use results::{
     BudgetOutcome, Cell, CellKey, ClaimOutcome, Estimate, Judgement, Levels, Results, Run, SCHEMA,
 };

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::error::Error;
 use crate::results::{CellKey, Levels};
 
-pub(crate) use explain::did_you_mean;
+pub use explain::did_you_mean;
 
 /// An experiment.
 #[derive(Clone, Debug, Deserialize)]

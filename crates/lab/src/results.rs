@@ -153,6 +153,15 @@ impl CellKey {
         }
     }
 
+    /// Its path and what else it is measured under: `/page, a connection per request, work 100us`.
+    pub fn circumstances(&self) -> String {
+        let mut text = self.path.clone();
+        for (name, level) in self.condition.iter().filter(|(_, level)| !self.path.contains(level.as_str())) {
+            text += &format!(", {name} {level}");
+        }
+        text + if self.close { ", close" } else { "" }
+    }
+
     /// The same cell, but of another contender.
     pub(crate) fn of(&self, other: &CellKey) -> CellKey {
         CellKey { target: other.target.clone(), setting: other.setting.clone(), ..self.clone() }

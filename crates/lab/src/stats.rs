@@ -3,6 +3,7 @@
 //! A round is the unit: the requests of one run are not independent of each other, so they are never pooled
 //! as if they were.
 
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -102,6 +103,51 @@ fn interval(
     [found.median, found.low, found.high].iter().all(|value| value.is_finite()).then_some(found)
 }
 
+/// Most regroupings that are looked at one by one; of more than that as many are drawn.
+const REGROUPINGS: usize = 5000;
+
+/// How likely a difference of means at least as large is if both sets are alike: a permutation test, exact for small sets.
+pub(crate) fn permutation_p(first: &[f64], second: &[f64], seed: u64) -> f64 {
+    let all: Vec<f64> = first.iter().chain(second).copied().collect();
+    let (count, size) = (all.len(), first.len());
+    if size == 0 || second.is_empty() {
+        return 1.0;
+    }
+    let total: f64 = all.iter().sum();
+    let apart = |sum: f64| (sum / size as f64 - (total - sum) / (count - size) as f64).abs();
+    let seen = apart(first.iter().sum()) * (1.0 - 1e-12);
+    let (mut as_far, mut looked_at) = (0usize, 0usize);
+    let mut look = |sum: f64| {
+        looked_at += 1;
+        as_far += usize::from(apart(sum) >= seen);
+    };
+    if count < 20 && (0..1u32 << count).filter(|set| set.count_ones() as usize == size).count() <= REGROUPINGS
+    {
+        for set in (0..1u32 << count).filter(|set| set.count_ones() as usize == size) {
+            look((0..count).filter(|at| set >> at & 1 == 1).map(|at| all[at]).sum());
+        }
+    } else {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut shuffled = all.clone();
+        for _ in 0..REGROUPINGS {
+            shuffled.shuffle(&mut random);
+            look(shuffled[..size].iter().sum());
+        }
+    }
+    as_far as f64 / looked_at as f64
+}
+
+/// Which of these chances are small enough for all of them together, so that at most a share of what is called different
+/// is so by chance (Benjamini and Hochberg: Controlling the False Discovery Rate, 1995).
+pub(crate) fn rejected(chances: &[f64], share: f64) -> Vec<bool> {
+    let mut sorted = chances.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let count = chances.len() as f64;
+    let largest = (1..).zip(&sorted).filter(|(rank, p)| **p <= share * f64::from(*rank) / count).last();
+    let bound = largest.map_or(-1.0, |(_, p)| *p);
+    chances.iter().map(|p| *p <= bound).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,6 +233,30 @@ mod tests {
         // Exactly, three rounds are apart without overlap in 2 of 20 orders.
         assert!((425..=475).contains(&alike(3)), "{}", alike(3));
         assert!((460..=500).contains(&alike(5)), "{}", alike(5));
+    }
+
+    #[test]
+    fn a_permutation_test_is_exact_for_small_sets_and_close_for_large_ones() {
+        // Of 20 ways to choose 3 of 6, two are as far apart as this.
+        assert_eq!(permutation_p(&[1.0, 2.0, 3.0], &[10.0, 11.0, 12.0], 1), 0.1);
+        assert_eq!(permutation_p(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0], 1), 1.0);
+        let (low, high): (Vec<f64>, Vec<f64>) =
+            ((0..15).map(f64::from).collect(), (5..20).map(f64::from).collect());
+        let p = permutation_p(&low, &high, 1);
+        // By the normal approximation: 5 over 4.47 * sqrt(2 / 15) is 3.06 standard errors.
+        assert!((0.0005..0.01).contains(&p), "{p}");
+    }
+
+    #[test]
+    fn many_comparisons_find_no_more_by_chance_than_was_said() {
+        assert_eq!(rejected(&[0.01, 0.04, 0.03, 0.5], 0.05), [true, false, false, false]);
+        assert_eq!(rejected(&[0.01, 0.02, 0.03, 0.04], 0.05), [true; 4]);
+        assert_eq!(rejected(&[], 0.05), [false; 0]);
+        // 1,000 experiments of 20 cells without any difference: one in ten finds something.
+        let mut random = ChaCha8Rng::seed_from_u64(5);
+        let mut draw = || (0..20).map(|_| random.random::<f64>()).collect::<Vec<_>>();
+        let wrong = (0..1000).filter(|_| rejected(&draw(), 0.1).contains(&true)).count();
+        assert!((70..130).contains(&wrong), "{wrong}");
     }
 
     #[test]

@@ -6,12 +6,19 @@ mod cli;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NoCommand;
+use clap::{CommandFactory, Parser};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
-    let args = match cli::Args::try_parse() {
+    let arguments = match cli::config::expanded(std::env::args_os(), &cli::Args::command()) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("plimsoll: {error:#}");
+            return ExitCode::from(2);
+        }
+    };
+    let args = match cli::Args::try_parse_from(arguments) {
         Ok(args) => args,
         // Help and the version are printed as they are.
         Err(asked) if !asked.use_stderr() || asked.kind() == NoCommand => asked.exit(),

@@ -116,7 +116,7 @@ fn meant_or_known(word: &str, known: &[&str]) -> String {
 }
 
 /// `; did you mean "x"?` where one of the candidates is near enough.
-pub(crate) fn did_you_mean(word: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+pub fn did_you_mean(word: &str, candidates: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let scored = candidates.into_iter().map(|known| (strsim::jaro_winkler(word, known.as_ref()), known));
     match scored.max_by(|a, b| a.0.total_cmp(&b.0)) {
         Some((score, known)) if score > 0.8 => format!("; did you mean {:?}?", known.as_ref()),

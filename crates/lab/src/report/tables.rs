@@ -45,7 +45,7 @@ pub(super) fn cells(results: &Results) -> String {
         };
         vec![
             escape(&cell.key.contender()) + best,
-            escape(&cell.key.path) + if cell.key.close { ", close" } else { "" },
+            escape(&cell.key.circumstances()),
             cell.key.connections.to_string(),
             estimate(Some(cell.requests_per_second)),
             estimate(cell.p50_us),

@@ -54,7 +54,7 @@ fn row(cell: &Cell) -> [String; 8] {
         |figure: Option<crate::Estimate>| figure.map_or("n/a".into(), |figure| number(figure.median));
     [
         format!("{}{}", cell.key.contender(), if cell.tied_best { " *" } else { "" }),
-        format!("{}{}", cell.key.path, if cell.key.close { ", close" } else { "" }),
+        cell.key.circumstances(),
         cell.key.connections.to_string(),
         estimate(Some(cell.requests_per_second)),
         median(cell.p50_us),
@@ -87,7 +87,13 @@ pub fn markdown(results: &Results) -> String {
     }
     for claim in &results.claims {
         let judgement = claim.judgement.word();
-        text += &format!("\n- **{judgement}**: {} ({}): ratio {}, {}", claim.text, claim.source, estimate(claim.ratio), claim.compared);
+        text += &format!(
+            "\n- **{judgement}**: {} ({}): ratio {}, {}",
+            claim.text,
+            claim.source,
+            estimate(claim.ratio),
+            claim.compared
+        );
     }
     text += "\n\n\\* best of its row of connections, or not to be told from it. Medians over rounds with 95 % intervals.\n";
     text

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::{IsTerminal, Write, stderr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
@@ -26,6 +26,13 @@ enum Command {
     List,
     /// Run an experiment and write its report
     Run(RunArgs),
+    /// Compare two results of an experiment, and exit with 1 where the second is proven to be worse
+    Compare {
+        /// Directory of the first, such as the last version
+        first: PathBuf,
+        /// Directory of the second
+        second: PathBuf,
+    },
     /// Write the report of a finished experiment again, from its results.json
     Report {
         /// Directory of the experiment
@@ -58,18 +65,14 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::List => {
             for (name, title) in lab::known() {
-                println!("{name:<12} {title}");
+                println!("{name:<20} {title}");
             }
             Ok(ExitCode::SUCCESS)
         }
         Command::Run(args) => run_one(args),
+        Command::Compare { first, second } => compare(&first, &second),
         Command::Report { dir } => {
-            let file = dir.join("results.json");
-            let text = fs::read_to_string(&file)
-                .with_context(|| format!("cannot read {}", file.display()))
-                .map_err(Failure::usage)?;
-            let results = serde_json::from_str(&text)
-                .with_context(|| format!("{} is not the results of an experiment", file.display()))?;
+            let results = read(&dir)?;
             let report = dir.join("report.html");
             fs::write(&report, lab::report::html(&results))
                 .with_context(|| format!("cannot write {}", report.display()))?;
@@ -77,6 +80,27 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// The results in a directory.
+fn read(dir: &Path) -> Result<lab::Results, Failure> {
+    let file = dir.join("results.json");
+    let text = fs::read_to_string(&file)
+        .with_context(|| format!("cannot read {}", file.display()))
+        .map_err(Failure::usage)?;
+    Ok(serde_json::from_str(&text)
+        .with_context(|| format!("{} is not the results of an experiment", file.display()))?)
+}
+
+fn compare(first: &Path, second: &Path) -> Result<ExitCode, Failure> {
+    let (first, second) = (read(first)?, read(second)?);
+    let changes = lab::compare::compare(&first, &second);
+    if changes.is_empty() {
+        return Err(Failure::usage(anyhow::anyhow!("the two results have no cell in common")));
+    }
+    print!("{}", lab::compare::text(&first, &second, &changes));
+    let worse = changes.iter().filter(|change| change.worse).count();
+    Ok(if worse == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
@@ -115,7 +139,7 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn default_out(name: &str) -> PathBuf {
+pub(super) fn default_out(name: &str) -> PathBuf {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let time: String = time.chars().filter(|c| c.is_ascii_digit() || *c == 'T').collect();
     PathBuf::from("out").join(format!("{name}-{time}"))

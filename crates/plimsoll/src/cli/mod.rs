@@ -2,10 +2,12 @@
 
 mod bench;
 mod capacity;
+pub(crate) mod config;
 mod daemon;
 mod lab;
 mod serve;
 mod topology;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -34,6 +36,8 @@ enum Command {
     /// One process of a load
     #[command(hide = true, name = bench::PART)]
     LoadPart,
+    /// Find the best settings for this host and its work
+    Tune(Box<tune::Args>),
     /// Run a whole experiment and write its report
     Lab(lab::Args),
 }
@@ -94,6 +98,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Bench(args) => bench::run(*args),
         Command::LoadPart => bench::part(),
         Command::Capacity(args) => capacity::run(*args),
+        Command::Tune(args) => tune::run(*args),
         Command::Lab(args) => lab::run(args),
     }
 }

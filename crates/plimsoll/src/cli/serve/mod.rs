@@ -30,10 +30,14 @@ use super::{Failure, daemon, say, topology};
 const ADMIN_CONNECTIONS: usize = 64;
 
 #[derive(Debug, clap::Args)]
+#[command(args_override_self = true)]
 pub(super) struct Args {
     /// Directory to serve
     #[arg(default_value = ".")]
     dir: PathBuf,
+    /// File with settings, each named as its flag: model = "reactor-pool"; flags that are given win (see `plimsoll tune`)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
@@ -96,6 +100,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let admin = args.admin.map(|address| start_admin(address, monitor, running.stop())).transpose()?;
 
     say!("plimsoll {} serves {}", env!("CARGO_PKG_VERSION"), args.dir.display());
+    if let Some(file) = &args.config {
+        say!("  settings from {}", file.display());
+    }
     say!("{}", table(&choices).trim_end());
     say!("  {:<12} {:<24} {}", "files", door.0, door.1);
     say!("  {:<12} {:<24} {}", "sandbox", sandbox.0, sandbox.1);

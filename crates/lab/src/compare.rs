@@ -1,0 +1,141 @@
+//! Two results of the same experiment side by side: two versions, two hosts, and whether one is worse.
+
+use crate::report::number;
+use crate::results::{CellKey, Estimate, Results, Run};
+use crate::stats::{permutation_p, ratio, rejected};
+
+/// How far a figure may get worse before it counts, relative.
+const TOLERANCE: f64 = 0.03;
+
+/// Share of the cells that are called different which may be so by chance (Benjamini and Hochberg, 1995).
+const FALSE_DISCOVERIES: f64 = 0.1;
+
+/// A figure of a cell in two results.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Which cell.
+    pub cell: CellKey,
+    /// Which figure.
+    pub figure: &'static str,
+    /// The second over the first.
+    pub ratio: Estimate,
+    /// Proven to be worse by more than 3 %: the whole interval says so, and so does a permutation test of all cells.
+    pub worse: bool,
+    /// Proven to be better by more than 3 %.
+    pub better: bool,
+}
+
+/// A figure: its name, whether more is better, and how it is read.
+type Figure = (&'static str, bool, fn(&Run) -> Option<f64>);
+
+const FIGURES: [Figure; 3] = [
+    ("requests per second", true, |run| Some(run.outcome.as_ref()?.requests_per_second)),
+    ("CPU per request", false, |run| Some(run.server.as_ref()?.cpu_us_per_request).filter(|cpu| *cpu > 0.0)),
+    ("p99", false, |run| Some(run.outcome.as_ref()?.response_time_us.p99? as f64)),
+];
+
+/// Every figure of every cell that both results have.
+pub fn compare(first: &Results, second: &Results) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut chances = Vec::new();
+    for cell in &second.cells {
+        for (figure, more, get) in FIGURES {
+            let of = |results| values(results, &cell.key, get);
+            let (before, after) = (of(first), of(second));
+            let Some(ratio) = ratio(&after, &before, second.seed) else { continue };
+            let low = ratio.high < 1.0 - TOLERANCE;
+            let high = ratio.low > 1.0 + TOLERANCE;
+            let (worse, better) = if more { (low, high) } else { (high, low) };
+            changes.push(Change { cell: cell.key.clone(), figure, ratio, worse, better });
+            chances.push(permutation_p(&before, &after, second.seed));
+        }
+    }
+    let proven = rejected(&chances, FALSE_DISCOVERIES);
+    for (change, proven) in changes.iter_mut().zip(proven) {
+        change.worse &= proven;
+        change.better &= proven;
+    }
+    changes
+}
+
+fn values(results: &Results, key: &CellKey, get: fn(&Run) -> Option<f64>) -> Vec<f64> {
+    let sound = results.runs.iter().filter(|run| run.cell == *key && run.failure.is_none());
+    sound.filter_map(get).collect()
+}
+
+/// The changes as text, those that are proven first.
+pub fn text(first: &Results, second: &Results, changes: &[Change]) -> String {
+    let mut text = format!("{}\n  first   {}  {}\n", second.title, first.started, first.command);
+    text += &format!("  second  {}  {}\n\n", second.started, second.command);
+    for (name, before) in &first.environment {
+        match second.environment.iter().find(|(other, _)| other == name) {
+            Some((_, after)) if after != before => {
+                text += &format!("  {name}: {} -> {}\n", line(before), line(after));
+            }
+            _ => {}
+        }
+    }
+    let show = |change: &Change, word: &str| {
+        let Change { cell, figure, ratio, .. } = change;
+        let Estimate { median, low, high } = ratio;
+        format!("{word:<7} {cell}: {figure} {} x [{} to {}]\n", number(*median), number(*low), number(*high))
+    };
+    let (mut proven, mut rest) = (String::new(), String::new());
+    for change in changes {
+        match (change.worse, change.better) {
+            (true, _) => proven.insert_str(0, &show(change, "WORSE")),
+            (_, true) => proven += &show(change, "better"),
+            _ => rest += &show(change, "same"),
+        }
+    }
+    text + &proven + &rest
+}
+
+fn line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    fn results(factor: f64) -> Results {
+        let surface = |target: &str, round: u32| {
+            let noise = 1.0 + 0.004 * f64::from(round % 3);
+            (if target == "a" { 1000.0 * factor } else { 1000.0 } * noise, 10.0)
+        };
+        let mut results = fake::results(&["a", "b"], 5, surface);
+        let plan = crate::Plan::parse(
+            "title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n[[target]]\nname = \"a\"\nmodel = \"reactor\"\n\
+             [[target]]\nname = \"b\"\nmodel = \"reactor\"\n",
+            "x.toml",
+        );
+        crate::summary::summarise(&mut results, &plan.unwrap());
+        results
+    }
+
+    fn found(factor: f64) -> (usize, usize) {
+        let changes = compare(&results(1.0), &results(factor));
+        let worse: Vec<_> = changes.iter().filter(|change| change.worse).collect();
+        assert!(worse.iter().all(|change| change.cell.target == "a"));
+        (worse.len(), changes.iter().filter(|change| change.better).count())
+    }
+
+    #[test]
+    fn a_regression_is_proven_and_noise_is_not() {
+        // The rate, and with it the 99th percentile.
+        assert_eq!(found(0.9), (2, 0));
+        assert_eq!(found(0.99), (0, 0));
+        assert_eq!(found(1.0), (0, 0));
+        assert_eq!(found(1.2), (0, 2));
+    }
+
+    #[test]
+    fn what_is_proven_comes_first() {
+        let (first, second) = (results(1.0), results(0.8));
+        let said = text(&first, &second, &compare(&first, &second));
+        let first_word = said.lines().find(|line| line.contains(" at 10 connections")).unwrap();
+        assert!(first_word.starts_with("WORSE   a at 10 connections, /"), "{said}");
+    }
+}

@@ -1,0 +1,93 @@
+//! `plimsoll tune`: the best settings for this host and its work, as a file.
+
+use std::fs;
+use std::io::{IsTerminal, Write, stderr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use lab::tune::{Wanted, config, tune};
+use lab::{Options, Progress};
+use load::Switch;
+use plimsoll::signals::Watch;
+
+use super::Failure;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Directory to serve [default: one made with a page of 1 KiB]
+    dir: Option<PathBuf>,
+    /// Business time of a request: 200us, 30ms
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    work: Option<Duration>,
+    /// What business time does: wait, as for a database, or compute
+    #[arg(long, value_name = "MODE", default_value = "sleep", value_parser = ["sleep", "spin"], requires = "work")]
+    work_mode: String,
+    /// Path that is requested
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    path: String,
+    /// Connections of the load
+    #[arg(short, long, value_name = "N", default_value_t = 64)]
+    connections: u32,
+    /// A connection for every request
+    #[arg(long)]
+    close: bool,
+    /// How long the search may take
+    #[arg(long, value_name = "TIME", default_value = "2min", value_parser = humantime::parse_duration)]
+    budget: Duration,
+    /// Where the settings are written, for `plimsoll serve --config`
+    #[arg(long, value_name = "FILE", default_value = "plimsoll.toml")]
+    write: PathBuf,
+    /// Directory for the measurements and their report; must not be there yet [default: out/tune-TIME]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
+    let wanted = Wanted {
+        work: args
+            .work
+            .map(|work| (humantime::format_duration(work).to_string().replace(' ', ""), args.work_mode)),
+        path: args.path,
+        connections: args.connections,
+        close: args.close,
+        budget: args.budget,
+        cores: engine::host::Cores::detect().usable(),
+    };
+    let cancel = Switch::default();
+    Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |_| ());
+    let command = super::command_line();
+    let options = Options {
+        name: String::new(),
+        plan: String::new(),
+        quick: false,
+        root: args.dir,
+        out: args.out.unwrap_or_else(|| super::lab::default_out("tune")),
+        program: std::env::current_exe().context("cannot find this program's own file")?,
+        command: command.clone(),
+        resume: false,
+        budget: None,
+        cancel,
+    };
+    let watched = stderr().is_terminal();
+    let tuned = tune(&wanted, &options, &mut |progress: &Progress| {
+        if watched {
+            let left = progress.left.as_secs();
+            let _ = write!(stderr(), "\r\x1b[K{} runs, {left} s left: {} ", progress.done, progress.cell);
+        }
+    })?;
+    if watched {
+        let _ = write!(stderr(), "\r\x1b[K");
+    }
+    let text = config(&tuned, &wanted, &command);
+    fs::write(&args.write, &text).with_context(|| format!("cannot write {}", args.write.display()))?;
+    println!(
+        "{}\n\n{}",
+        tuned.why,
+        text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
+    );
+    println!("\nwritten to {0}: plimsoll serve --config {0} DIR", args.write.display());
+    println!("report: {}", tuned.summary.report.display());
+    Ok(ExitCode::SUCCESS)
+}
