@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-scripts/setup.sh cc c++ curl wget apache2-utils wrk nghttp2-client chromium nginx-light strace \
+scripts/setup.sh cc c++ curl wget iproute2 apache2-utils wrk nghttp2-client chromium nginx-light strace \
     python3-requests python3-httpx nodejs golang-go default-jdk-headless
 
 step() { printf '\n== %s\n' "$*"; "$@"; }

@@ -1,6 +1,7 @@
 //! Whole experiments: a declared plan goes in, results with intervals, a verdict and a report come out.
 #![forbid(unsafe_code)]
 
+mod campaign;
 mod catalogue;
 mod cell;
 mod command;
@@ -11,6 +12,7 @@ mod environment;
 mod error;
 #[cfg(test)]
 mod fake;
+pub mod fit;
 mod gates;
 mod order;
 mod plan;
@@ -27,7 +29,7 @@ pub use catalogue::{Experiment, find, known};
 pub use error::Error;
 pub use load::Verdict;
 pub use load::sample::ServerUse;
-pub use plan::{Plan, did_you_mean};
+pub use plan::{Claim, Level, Load, Plan, Side, did_you_mean};
 pub use results::{
     BudgetOutcome, Cell, CellKey, ClaimOutcome, Estimate, Judgement, Levels, Results, Run, SCHEMA,
 };

@@ -30,14 +30,20 @@ pub(crate) fn rounds(plan: &Plan) -> Vec<Next> {
     order
 }
 
+/// Share of the time for exploring; the rest is for looking again at what was found, and at what comes near it.
+const EXPLORING: f64 = 0.6;
+
 /// An experiment with less time than its grid takes: each target is first looked at where its factors are least, middle
-/// and most; then from its best setting to the neighbours of that, until none is better; then the best ones again, until
-/// they have as many rounds as the plan wants; and with the rest of the time everything else.
+/// and most; then from its best setting to the neighbours of that, until none is better; then again at the best of all
+/// and at those of each target, until they have as many rounds as the plan wants; and with the rest of the time at
+/// everything else.
 pub(crate) struct Search<'a> {
     plan: &'a Plan,
     cells: Vec<CellKey>,
     /// Coarse cells that are still to be looked at.
     coarse: Vec<CellKey>,
+    /// When exploring ends, and when everything does.
+    explore_until: Instant,
     until: Instant,
 }
 
@@ -53,7 +59,8 @@ impl<'a> Search<'a> {
         };
         let mut coarse: Vec<CellKey> = cells.iter().filter(is_coarse).cloned().collect();
         coarse.shuffle(&mut ChaCha8Rng::seed_from_u64(plan.seed));
-        Search { plan, cells, coarse, until: Instant::now() + budget }
+        let now = Instant::now();
+        Search { plan, cells, coarse, explore_until: now + budget.mul_f64(EXPLORING), until: now + budget }
     }
 
     /// The next run, after those that were made; `None` when time is up or there is nothing left to do.
@@ -68,13 +75,20 @@ impl<'a> Search<'a> {
     }
 
     fn choose(&mut self, runs: &[Run]) -> Option<CellKey> {
-        while let Some(cell) = self.coarse.pop() {
-            if !runs.iter().any(|run| run.cell == cell) {
+        let known = rates(runs);
+        if Instant::now() < self.explore_until {
+            while let Some(cell) = self.coarse.pop() {
+                if !runs.iter().any(|run| run.cell == cell) {
+                    return Some(cell);
+                }
+            }
+            if let Some(cell) = self.neighbour(runs, &known) {
                 return Some(cell);
             }
         }
-        let known = rates(runs);
-        self.neighbour(runs, &known).or_else(|| self.again(&known)).or_else(|| {
+        let of_all = |cell: &CellKey| cell.of(&CellKey::default());
+        let of_target = |cell: &CellKey| CellKey { setting: BTreeMap::new(), ..cell.clone() };
+        self.again(&groups(&known, of_all)).or_else(|| self.again(&groups(&known, of_target))).or_else(|| {
             let unknown = |cell: &&CellKey| !runs.iter().any(|run| run.cell == **cell);
             self.cells.iter().find(unknown).cloned()
         })
@@ -82,8 +96,8 @@ impl<'a> Search<'a> {
 
     /// A neighbour of the best setting of a target that nobody has looked at.
     fn neighbour(&self, runs: &[Run], known: &BTreeMap<CellKey, Vec<f64>>) -> Option<CellKey> {
-        for (_, cells) in self.groups(known) {
-            let (best, _) = cells.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        for (_, cells) in groups(known, |cell| CellKey { setting: BTreeMap::new(), ..cell.clone() }) {
+            let Known { cell: best, .. } = cells.into_iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
             let is_new =
                 |cell: &&CellKey| self.beside(cell, best) && !runs.iter().any(|run| run.cell == **cell);
             if let Some(cell) = self.cells.iter().find(is_new) {
@@ -93,27 +107,14 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// The least known of the best ones.
-    fn again(&self, known: &BTreeMap<CellKey, Vec<f64>>) -> Option<CellKey> {
-        let near = self.groups(known).into_values().flat_map(|cells| {
-            let best = cells.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-            cells.into_iter().filter(move |(_, rate)| *rate >= best * (1.0 - NEAR)).map(|(cell, _)| cell)
+    /// The least known of those that come near the best of their group.
+    fn again(&self, groups: &BTreeMap<CellKey, Vec<Known<'_>>>) -> Option<CellKey> {
+        let near = groups.values().flat_map(|cells| {
+            let best = cells.iter().map(|known| known.rate).fold(0.0, f64::max);
+            cells.iter().filter(move |known| known.rate >= best * (1.0 - NEAR))
         });
-        let (cell, count) = near.map(|cell| (cell, known[cell].len())).min_by_key(|(_, count)| *count)?;
-        (count < self.plan.rounds as usize).then(|| cell.clone())
-    }
-
-    /// What is known of each target under each condition: the median rate of each setting.
-    fn groups<'b>(
-        &self,
-        known: &'b BTreeMap<CellKey, Vec<f64>>,
-    ) -> BTreeMap<CellKey, Vec<(&'b CellKey, f64)>> {
-        let mut groups = BTreeMap::<_, Vec<_>>::new();
-        for (cell, rates) in known {
-            let group = CellKey { setting: BTreeMap::new(), ..cell.clone() };
-            groups.entry(group).or_default().push((cell, median(rates).unwrap_or(0.0)));
-        }
-        groups
+        let least = near.min_by_key(|known| known.rounds)?;
+        (least.rounds < self.plan.rounds as usize).then(|| least.cell.clone())
     }
 
     /// Whether a cell differs from another by one step of one factor.
@@ -129,6 +130,27 @@ impl<'a> Search<'a> {
         });
         steps.sum::<usize>() == 1
     }
+}
+
+/// What is known of a cell.
+struct Known<'a> {
+    cell: &'a CellKey,
+    /// Median of its rates.
+    rate: f64,
+    rounds: usize,
+}
+
+/// What is known, by what the cells have in common.
+fn groups(
+    known: &BTreeMap<CellKey, Vec<f64>>,
+    common: impl Fn(&CellKey) -> CellKey,
+) -> BTreeMap<CellKey, Vec<Known<'_>>> {
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    for (cell, rates) in known {
+        let known = Known { cell, rate: median(rates).unwrap_or(0.0), rounds: rates.len() };
+        groups.entry(common(cell)).or_default().push(known);
+    }
+    groups
 }
 
 /// Where a level stands among those of its factor, and how many there are.

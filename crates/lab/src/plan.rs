@@ -1,18 +1,24 @@
 //! An experiment as it is declared: targets, factors, load and budgets, read from TOML and checked.
 
 mod check;
+mod claim;
 mod explain;
+mod factor;
+mod load;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::results::{CellKey, Levels};
+use crate::results::CellKey;
 
+pub use claim::{Claim, Side};
 pub use explain::did_you_mean;
+pub use factor::Level;
+pub(crate) use factor::filled;
+pub use load::Load;
 
 /// An experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -80,59 +86,6 @@ pub struct Plan {
     pub quick: Quick,
 }
 
-/// A level of a factor.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
-pub enum Level {
-    /// A whole number.
-    Whole(i64),
-    /// Any other number.
-    Number(f64),
-    /// A switch.
-    Switch(bool),
-    /// A word, or a number with its unit.
-    Text(String),
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Level::Whole(number) => write!(f, "{number}"),
-            Level::Number(number) => write!(f, "{number}"),
-            Level::Switch(on) => write!(f, "{on}"),
-            Level::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-/// What the load does beside sending requests over its connections as fast as they are answered. Factors are filled in.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Load {
-    /// The load generator: `plimsoll`, `ab`, `wrk` or `h2load`; ours if nothing is said.
-    pub engine: Option<String>,
-    /// Open loop at this rate, as `plimsoll bench --rate` reads it; `closed` for none.
-    pub rate: Option<String>,
-    /// An emulated network, as `plimsoll bench --link` reads it; `none` for none.
-    pub link: Option<String>,
-    /// Bytes per second that each connection takes; 0 for no limit.
-    pub receive_rate: Option<String>,
-    /// Time between an answer and the next request.
-    pub think: Option<String>,
-    /// Seconds that an answer may take; 15 if nothing is said, as in source D.
-    pub timeout_s: Option<f64>,
-    /// Addresses of this host that connections come from.
-    #[serde(default)]
-    pub sources: u32,
-}
-
-impl Load {
-    /// Every text in which factors are filled in.
-    fn texts(&self) -> impl Iterator<Item = &String> {
-        [&self.engine, &self.rate, &self.link, &self.receive_rate, &self.think].into_iter().flatten()
-    }
-}
-
 /// A server under test.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -168,11 +121,6 @@ impl Target {
     }
 }
 
-/// A text with the levels of factors filled in.
-pub(crate) fn filled(text: &str, levels: &Levels) -> String {
-    levels.iter().fold(text.to_owned(), |text, (name, level)| text.replace(&format!("{{{name}}}"), level))
-}
-
 /// A file that is made for the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -201,40 +149,6 @@ pub struct Budget {
     pub connections: Option<u32>,
     /// Only where each request has a connection of its own, or only where it has not.
     pub close: Option<bool>,
-}
-
-/// A claim about the rate of one side over that of another.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Claim {
-    /// What is claimed, in a sentence.
-    pub text: String,
-    /// Who claims it, and where.
-    #[serde(default)]
-    pub source: String,
-    /// Whose rate.
-    pub left: Side,
-    /// Over whose.
-    pub right: Side,
-    /// The ratio is at least this.
-    pub at_least: Option<f64>,
-    /// The ratio is at most this.
-    pub at_most: Option<f64>,
-}
-
-/// One side of a claim: the fastest of all cells that it names.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Side {
-    /// Name of the target.
-    pub target: String,
-    /// Levels of factors.
-    #[serde(default)]
-    pub at: BTreeMap<String, Level>,
-    /// Connections.
-    pub connections: Option<u32>,
-    /// Path, as it is requested.
-    pub path: Option<String>,
 }
 
 /// A figure of a cell.

@@ -2,6 +2,7 @@
 
 mod claims;
 mod findings;
+mod scaling;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,6 +25,7 @@ pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
     let rates: Vec<_> = results.cells.iter().map(rates).collect();
     results.verdict = judge_all(results, &rates);
     results.findings = findings::findings(results);
+    results.findings.extend(scaling::sentences(results));
 }
 
 /// Runs of a cell whose figures mean something.

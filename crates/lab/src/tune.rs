@@ -40,6 +40,9 @@ pub struct Tuned {
 /// Most workers that are tried, where work waits.
 const MOST_WORKERS: usize = 256;
 
+/// Fewest looks at a setting for an interval.
+const FEWEST: u32 = 3;
+
 /// Seconds of load in a run: enough for a rate, few enough for a search.
 const EACH_S: f64 = 1.0;
 
@@ -134,10 +137,14 @@ fn choose(results: &Results) -> Option<(BTreeMap<String, String>, String)> {
         .max_by(|a, b| a.requests_per_second.median.total_cmp(&b.requests_per_second.median));
     let beside = next.map_or(String::new(), |next| {
         let ratio = rate.median / next.requests_per_second.median;
-        format!("; the best of another model, {}, makes {:.2} x as few", next.key.contender(), ratio)
+        format!("; the best of another model, {}, answers {:.2} x as many", next.key.contender(), 1.0 / ratio)
     });
+    let doubt = match best.rounds {
+        ..FEWEST => " It was looked at too few times for an interval: give the search a larger --budget.",
+        _ => "",
+    };
     let why = format!(
-        "{} answers {} requests per second [{} to {}]{beside}. It was chosen because {cheapest}.",
+        "{} answers {} requests per second [{} to {}]{beside}. It was chosen because {cheapest}.{doubt}",
         best.key.contender(),
         number(rate.median),
         number(rate.low),

@@ -218,7 +218,7 @@ fn the_help_in_the_readme_is_the_programs() {
     let helps = helps(&readme);
     assert_eq!(
         helps.keys().collect::<Vec<_>>(),
-        ["bench", "capacity", "lab run", "serve"],
+        ["bench", "capacity", "lab run", "serve", "tune"],
         "the README shows these commands"
     );
     for (command, shown) in helps {

@@ -15,4 +15,5 @@ mod load;
 mod log;
 mod pressure;
 mod requests;
+mod study;
 mod workloads;

@@ -100,9 +100,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let admin = args.admin.map(|address| start_admin(address, monitor, running.stop())).transpose()?;
 
     say!("plimsoll {} serves {}", env!("CARGO_PKG_VERSION"), args.dir.display());
-    if let Some(file) = &args.config {
-        say!("  settings from {}", file.display());
-    }
+    args.config.iter().for_each(|file| say!("  settings from {}", file.display()));
     say!("{}", table(&choices).trim_end());
     say!("  {:<12} {:<24} {}", "files", door.0, door.1);
     say!("  {:<12} {:<24} {}", "sandbox", sandbox.0, sandbox.1);

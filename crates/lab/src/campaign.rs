@@ -1,0 +1,280 @@
+//! All runs of an experiment, one after the other, each kept as soon as it is made.
+
+use std::time::{Duration, Instant};
+
+use load::sample::ServerUse;
+use load::{Outcome, Switch, Verdict};
+
+use crate::error::Error;
+use crate::gates::judge_run;
+use crate::order::{self, Search};
+use crate::plan::Plan;
+use crate::results::{CellKey, Results, Run};
+use crate::run::Progress;
+use crate::store::Store;
+use crate::summary::summarise;
+
+/// Measures one run of a cell; its number counts from 0 over the whole experiment.
+pub(crate) type Measure<'a> = dyn FnMut(usize, &CellKey) -> Result<(Outcome, ServerUse), String> + 'a;
+
+/// Longest part of the time that may go into writing down what is known so far.
+const KEEPING: u32 = 20;
+
+/// All runs of an experiment.
+pub(crate) struct Campaign<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) store: &'a Store,
+    pub(crate) cancel: &'a Switch,
+    /// Look only so long, where the answer is.
+    pub(crate) budget: Option<Duration>,
+}
+
+impl Campaign<'_> {
+    /// Makes all runs but those that were made before, and keeps each of them.
+    pub(crate) fn run(
+        &self,
+        mut results: Results,
+        before: Vec<Run>,
+        observer: &mut dyn FnMut(&Progress),
+        measure: &mut Measure<'_>,
+    ) -> Result<Results, Error> {
+        let start = Instant::now();
+        let mut fixed = order::rounds(self.plan).into_iter();
+        let mut search = self.budget.map(|budget| Search::new(self.plan, budget));
+        let total = results.planned_runs as usize;
+        let first = before.len();
+        results.runs = before;
+        let mut keep_at = start;
+        loop {
+            let made = |run: &Run, (round, cell): (u32, &CellKey)| run.round == round && run.cell == *cell;
+            let next = match &mut search {
+                Some(search) => search.next(&results.runs),
+                None => {
+                    fixed.find(|(round, _, cell)| !results.runs.iter().any(|run| made(run, (*round, cell))))
+                }
+            };
+            let Some((round, position, cell)) = next else { break };
+            let number = results.runs.len();
+            let left = self.left(start, number - first, total.saturating_sub(number));
+            observer(&Progress { done: number, total, cell: cell.to_string(), left });
+            let measured =
+                if self.cancel.is_set() { Err("interrupted".into()) } else { measure(number, &cell) };
+            if self.cancel.is_set() {
+                // A run that was cut short measures something else than the others.
+                break;
+            }
+            let run = judged(measured, Run { cell, round, position, ..Run::default() });
+            // Each run is whole in a file of its own: a lab that is killed loses the run under way, and no more.
+            self.store.keep_run(number, &run)?;
+            results.runs.push(run);
+            if Instant::now() >= keep_at {
+                let begun = Instant::now();
+                summarise(&mut results, self.plan);
+                self.store.keep(&results)?;
+                keep_at = Instant::now() + begun.elapsed() * KEEPING;
+            }
+        }
+        if search.is_some() && !self.cancel.is_set() {
+            results.planned_runs = results.runs.len() as u32;
+        }
+        summarise(&mut results, self.plan);
+        self.store.keep(&results)?;
+        self.store.keep_reports(&results)?;
+        Ok(results)
+    }
+
+    /// About how long the rest takes.
+    fn left(&self, start: Instant, made: usize, to_make: usize) -> Duration {
+        if let Some(budget) = self.budget {
+            return budget.saturating_sub(start.elapsed());
+        }
+        let each = match made {
+            0 => self.plan.estimate_of_run_s(),
+            made => start.elapsed().as_secs_f64() / made as f64,
+        };
+        Duration::from_secs_f64(each * to_make as f64)
+    }
+}
+
+fn judged(measured: Result<(Outcome, ServerUse), String>, run: Run) -> Run {
+    match measured {
+        Ok((outcome, server)) => {
+            let verdict = judge_run(&outcome, &server);
+            Run { outcome: Some(outcome), server: Some(server), verdict, ..run }
+        }
+        Err(why) => Run { verdict: Verdict::Invalid(vec![why.clone()]), failure: Some(why), ..run },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::fake;
+
+    const PLAN: &str = r#"
+        title = "t"
+        connections = [1, 10, 100]
+        paths = ["/"]
+        duration_s = 1
+        seed = 7
+        [[target]]
+        name = "a"
+        model = "reactor"
+        [[target]]
+        name = "b"
+        model = "reactor"
+        [[budget]]
+        target = "a"
+        against = "b"
+        metric = "requests_per_second"
+        at_least = 1.5
+    "#;
+
+    /// A surface that every test can compute: a rises with connections, b stays at 1000.
+    fn surface(key: &CellKey) -> (Outcome, ServerUse) {
+        let rate = if key.target == "a" { 1_000.0 + 100.0 * f64::from(key.connections) } else { 1_000.0 };
+        fake::measured(key, rate, 10.0)
+    }
+
+    fn campaign<'a>(plan: &'a Plan, store: &'a Store, cancel: &'a Switch) -> Campaign<'a> {
+        Campaign { plan, store, cancel, budget: None }
+    }
+
+    /// Runs the plan over a measurement that is made up; gives the results and the directory.
+    fn run_over(measure: &mut Measure<'_>, cancel: &Switch) -> (Results, tempfile::TempDir) {
+        let plan = Plan::parse(PLAN, "x.toml").unwrap();
+        let out = tempfile::tempdir().unwrap();
+        let store = Store::create(&out.path().join("x"), PLAN).unwrap();
+        let mut results = fake::results(&[], 0, |_, _| (0.0, 0.0));
+        (results.rounds, results.planned_runs) = (plan.rounds, 18);
+        (campaign(&plan, &store, cancel).run(results, Vec::new(), &mut |_| {}, measure).unwrap(), out)
+    }
+
+    fn stored(out: &tempfile::TempDir) -> Results {
+        serde_json::from_slice(&fs::read(out.path().join("x/results.json")).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn every_round_has_every_cell_in_an_order_of_its_own_that_the_seed_decides() {
+        let plan = Plan::parse(PLAN, "x.toml").unwrap();
+        let all = order::rounds(&plan);
+        assert_eq!(all.len(), 18);
+        let round = |n: u32| all.iter().filter(|run| run.0 == n).map(|run| run.2.clone()).collect::<Vec<_>>();
+        assert_ne!(round(0), round(1));
+        for n in 0..3 {
+            let (mut shuffled, mut cells) = (round(n), plan.cells());
+            shuffled.sort();
+            cells.sort();
+            assert_eq!(shuffled, cells);
+        }
+        assert_eq!(all, order::rounds(&plan));
+        assert_ne!(all, order::rounds(&Plan { seed: 100, ..plan.clone() }));
+        // Part of the format: a stored seed gives the same order in every version.
+        let first: Vec<String> =
+            all.iter().take(3).map(|run| format!("{} {}", run.2.target, run.2.connections)).collect();
+        assert_eq!(first, ["a 1", "b 10", "b 100"]);
+    }
+
+    #[test]
+    fn a_known_surface_comes_out_as_it_is() {
+        let (results, out) = run_over(&mut |_, key| Ok(surface(key)), &Switch::default());
+        assert_eq!((results.runs.len(), results.cells.len()), (18, 6));
+        for cell in &results.cells {
+            let expected = surface(&cell.key).0.requests_per_second;
+            assert_eq!(cell.requests_per_second.median, expected);
+            assert_eq!(cell.tied_best, cell.key.target == "a", "{}", cell.key);
+        }
+        let met: Vec<bool> = results.budgets.iter().map(|budget| budget.met).collect();
+        assert_eq!(met, [false, true, true]);
+        assert_eq!(results.verdict, Verdict::Valid);
+        let directory = out.path().join("x");
+        for file in ["plan.toml", "results.json", "cells.csv", "summary.md", "report.html"] {
+            assert!(directory.join(file).exists(), "{file}");
+        }
+        assert_eq!(fs::read_dir(directory.join("runs")).unwrap().count(), 18);
+    }
+
+    #[test]
+    fn a_run_that_fails_is_told_and_the_others_go_on() {
+        let mut measure = |_, key: &CellKey| match (key.target.as_str(), key.connections) {
+            ("b", 100) => Err("the server ended (signal: 9)".to_string()),
+            _ => Ok(surface(key)),
+        };
+        let (results, _out) = run_over(&mut measure, &Switch::default());
+        assert_eq!((results.runs.len(), results.cells.len()), (18, 5));
+        let failed: Vec<_> = results.runs.iter().filter(|run| run.failure.is_some()).collect();
+        assert_eq!(failed.len(), 3);
+        assert_eq!(failed[0].verdict, Verdict::Invalid(vec!["the server ended (signal: 9)".into()]));
+        let why = "3 of 18 runs failed, such as b at 100 connections, /: the server ended (signal: 9)";
+        assert_eq!(results.verdict, Verdict::Suspect(vec![why.into()]));
+        assert!(!results.budgets[2].met);
+    }
+
+    #[test]
+    fn an_experiment_that_was_killed_goes_on_where_it_was() {
+        let out = tempfile::tempdir().unwrap();
+        let plan = Plan::parse(PLAN, "x.toml").unwrap();
+        let directory = out.path().join("x");
+        let cancel = Switch::default();
+        let empty = || Results { planned_runs: 18, rounds: 3, ..fake::results(&[], 0, |_, _| (0.0, 0.0)) };
+        let mut first = |number, key: &CellKey| {
+            if number == 7 {
+                cancel.set();
+            }
+            Ok(surface(key))
+        };
+        let store = Store::create(&directory, PLAN).unwrap();
+        campaign(&plan, &store, &cancel).run(empty(), Vec::new(), &mut |_| {}, &mut first).unwrap();
+        // Half of a run was on the disk when it was killed, and the summary was not.
+        fs::write(directory.join("runs/00007-a.part"), "{").unwrap();
+        fs::remove_file(directory.join("results.json")).unwrap();
+        let (store, before) = Store::resume(&directory, PLAN).unwrap();
+        assert_eq!(before.len(), 7);
+        let mut made = 0;
+        let mut second = |_: usize, key: &CellKey| {
+            made += 1;
+            Ok(surface(key))
+        };
+        let cancel = Switch::default();
+        let results =
+            campaign(&plan, &store, &cancel).run(empty(), before, &mut |_| {}, &mut second).unwrap();
+        assert_eq!((made, results.runs.len(), results.cells.len()), (11, 18, 6));
+        assert_eq!(results.verdict, Verdict::Valid);
+        assert!(Store::resume(&directory, "title = 2").is_err());
+    }
+
+    #[test]
+    fn an_interrupted_experiment_keeps_what_was_measured_and_says_so() {
+        let cancel = Switch::default();
+        let mut measure = |number, key: &CellKey| {
+            if number == 4 {
+                cancel.set();
+            }
+            Ok(surface(key))
+        };
+        let (results, out) = run_over(&mut measure, &cancel);
+        assert_eq!((results.runs.len(), stored(&out).runs.len()), (4, 4));
+        assert_eq!(
+            results.verdict.reasons()[0],
+            "it was interrupted after 4 of 18 runs: some cells were not measured in every round"
+        );
+        assert!(out.path().join("x/report.html").exists());
+    }
+
+    #[test]
+    fn progress_counts_and_the_rest_is_estimated_from_the_plan_at_first() {
+        let (mut told, out) = (Vec::new(), tempfile::tempdir().unwrap());
+        let plan = Plan::parse(PLAN, "x.toml").unwrap();
+        let store = Store::create(&out.path().join("x"), PLAN).unwrap();
+        let results = fake::results(&[], 0, |_, _| (0.0, 0.0));
+        let mut observer = |progress: &Progress| told.push((progress.done, progress.total, progress.left));
+        let mut measure = |_: usize, key: &CellKey| Ok(surface(key));
+        let results = Results { planned_runs: 18, ..results };
+        let cancel = Switch::default();
+        campaign(&plan, &store, &cancel).run(results, Vec::new(), &mut observer, &mut measure).unwrap();
+        assert_eq!((told.len(), told[0].0, told[17].0, told[0].1), (18, 0, 17, 18));
+        assert!((told[0].2.as_secs_f64() - plan.estimate_s()).abs() < 1e-6 && told[17].2 < told[0].2);
+    }
+}

@@ -1,0 +1,41 @@
+//! Claims of others, as an experiment tests them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::Level;
+
+/// A claim about the rate of one side over that of another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// What is claimed, in a sentence.
+    pub text: String,
+    /// Who claims it, and where.
+    #[serde(default)]
+    pub source: String,
+    /// Whose rate.
+    pub left: Side,
+    /// Over whose.
+    pub right: Side,
+    /// The ratio is at least this.
+    pub at_least: Option<f64>,
+    /// The ratio is at most this.
+    pub at_most: Option<f64>,
+}
+
+/// One side of a claim: the fastest of all cells that it names.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Side {
+    /// Name of the target.
+    pub target: String,
+    /// Levels of factors.
+    #[serde(default)]
+    pub at: BTreeMap<String, Level>,
+    /// Connections.
+    pub connections: Option<u32>,
+    /// Path, as it is requested.
+    pub path: Option<String>,
+}

@@ -1,0 +1,93 @@
+//! How the rate grows with connections, and with each factor that is a number: knees, and the Universal Scalability Law
+//! where it holds.
+
+use std::collections::BTreeMap;
+
+use crate::fit::{knee, usl};
+use crate::report::number;
+use crate::results::{Cell, CellKey, Results};
+
+/// Fewest levels that say anything about growth.
+const FEWEST: usize = 6;
+
+/// A sentence for each curve with levels enough.
+pub(super) fn sentences(results: &Results) -> Vec<String> {
+    let mut curves = BTreeMap::<(String, String), Vec<(f64, f64)>>::new();
+    for cell in &results.cells {
+        let rate = cell.requests_per_second.median;
+        let others = CellKey { connections: 0, ..cell.key.clone() };
+        let title = format!("{}, {}", others.contender(), others.circumstances());
+        curves
+            .entry((title, "connections".into()))
+            .or_default()
+            .push((f64::from(cell.key.connections), rate));
+        for (name, level) in &cell.key.setting {
+            let Ok(level) = level.parse::<f64>() else { continue };
+            curves.entry((without(cell, name), name.clone())).or_default().push((level, rate));
+        }
+    }
+    let long = curves.into_iter().filter(|(_, points)| points.len() >= FEWEST);
+    long.map(|((title, name), mut points)| {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sentence(&title, &name, &points, results.seed)
+    })
+    .collect()
+}
+
+/// A cell in words, but for one factor.
+fn without(cell: &Cell, name: &str) -> String {
+    let mut key = cell.key.clone();
+    key.setting.remove(name);
+    let connections = key.connections;
+    format!("{}, {}, {connections} connections", key.contender(), key.circumstances())
+}
+
+fn sentence(title: &str, name: &str, points: &[(f64, f64)], seed: u64) -> String {
+    let bend = match knee(points) {
+        Some(at) => format!("the rate bends at {} {name}", number(at)),
+        None => format!("the rate does not bend over {name}"),
+    };
+    let law = match usl(points, seed) {
+        Ok(law) => format!(
+            "by the Universal Scalability Law (contention {:.3}, coherency {:.5}, {:.0} % explained) it is highest at {} \
+             [{} to {}]",
+            law.alpha,
+            law.beta,
+            law.r2 * 100.0,
+            number(law.peak.0),
+            number(law.peak.1),
+            number(law.peak.2)
+        ),
+        Err(why) => format!("no scalability law: {why}"),
+    };
+    format!("{title}: {bend}; {law}.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    #[test]
+    fn a_curve_with_levels_enough_gets_a_sentence() {
+        let mut results = fake::results(&[], 0, |_, _| (0.0, 0.0));
+        let plan = crate::Plan::parse(
+            "title = \"t\"\nconnections = [1, 2, 4, 8, 16, 32, 64]\npaths = [\"/\"]\nduration_s = 1\nrounds = 1\n\
+             [[target]]\nname = \"a\"\nmodel = \"reactor\"\n",
+            "x.toml",
+        )
+        .unwrap();
+        for cell in plan.cells() {
+            let n = f64::from(cell.connections);
+            let (outcome, server) =
+                fake::measured(&cell, 1000.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0)), 10.0);
+            let (outcome, server) = (Some(outcome), Some(server));
+            results.runs.push(crate::Run { cell, outcome, server, ..crate::Run::default() });
+        }
+        super::super::summarise(&mut results, &plan);
+        let said = sentences(&results);
+        // sqrt(0.95 / 0.002) = 21.8.
+        assert!(said.len() == 1 && said[0].contains("it is highest at 21.8"), "{said:?}");
+        assert!(results.findings.contains(&said[0]));
+    }
+}

@@ -1,0 +1,210 @@
+//! Whole studies: factors and claims, an experiment that is killed and gone on with, two results compared, settings tuned.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::browser::draws_every_chart;
+use crate::common::{Client, Server, has, output_of, plimsoll};
+
+/// A grid over two factors and a condition, of a server whose rate is a formula: workers / work time.
+const STUDY: &str = r#"
+title = "Workers that sleep"
+paths = ["/work?sleep={time}"]
+connections = [8]
+duration_s = 0.3
+rounds = 3
+threads = 1
+[factor]
+time = ["2ms", "10ms"]
+workers = [1, 2, 4]
+reactors = [1, 2]
+[[file]]
+path = "index.html"
+bytes = 100
+[[target]]
+name = "pool"
+model = "multi-reactor-pool"
+args = ["--workloads", "--pool", "shared", "--workers", "{workers}", "--reactors", "{reactors}"]
+[[claim]]
+text = "four workers are four times one"
+left = { target = "pool", at = { workers = 4, time = "10ms" } }
+right = { target = "pool", at = { workers = 1, time = "10ms" } }
+at_least = 3.5
+at_most = 4.5
+[[claim]]
+text = "two reactors are twice one"
+left = { target = "pool", at = { reactors = 2, time = "10ms" } }
+right = { target = "pool", at = { reactors = 1, time = "10ms" } }
+at_least = 1.5
+"#;
+
+fn study(dir: &Path) -> PathBuf {
+    let file = dir.join("study.toml");
+    fs::write(&file, STUDY).unwrap();
+    file
+}
+
+fn results(out: &Path) -> Value {
+    serde_json::from_slice(&fs::read(out.join("results.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn a_known_surface_comes_out_with_its_best_cells_claims_and_charts() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    output_of(plimsoll().args(["lab", "run"]).arg(study(dir.path())).arg("--out").arg(&out));
+    let results = results(&out);
+    assert_eq!(results["cells"].as_array().unwrap().len(), 12);
+    for cell in results["cells"].as_array().unwrap() {
+        let workers: f64 = cell["key"]["setting"]["workers"].as_str().unwrap().parse().unwrap();
+        let time = if cell["key"]["condition"]["time"] == "2ms" { 0.002 } else { 0.01 };
+        let rate = cell["requests_per_second"]["median"].as_f64().unwrap();
+        let ideal = workers / time;
+        // Sleeping takes longer than was asked for, more so on a busy host.
+        assert!((0.5 * ideal..=1.05 * ideal).contains(&rate), "{cell}: {rate} of {ideal}");
+        assert!(cell["tied_best"] == false || workers == 4.0, "{cell}");
+    }
+    assert_eq!(results["claims"][0]["judgement"], "reproduced", "{}", results["claims"]);
+    assert_eq!(results["claims"][1]["judgement"], "refuted", "{}", results["claims"]);
+    let html = fs::read_to_string(out.join("report.html")).unwrap();
+    assert_eq!(html.matches("id=\"heat-").count(), 2);
+    assert!(html.len() < 2_000_000, "{} bytes", html.len());
+    if has("chromium", "chromium") {
+        draws_every_chart(&out.join("report.html"));
+    }
+    let csv = fs::read_to_string(out.join("cells.csv")).unwrap();
+    assert!(csv.contains("\"pool\",\"reactors 1, workers 4\",\"time 10ms\",8,"), "{csv}");
+}
+
+#[test]
+fn an_experiment_that_is_killed_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (study(dir.path()), dir.path().join("out"));
+    let mut first = plimsoll()
+        .args(["lab", "run"])
+        .arg(&file)
+        .arg("--out")
+        .arg(&out)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let runs = || fs::read_dir(out.join("runs")).map_or(0, |runs| runs.count());
+    let start = Instant::now();
+    while runs() < 3 && start.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let before = runs();
+    assert!((3..36).contains(&before), "{before}");
+    output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--resume").arg(&out));
+    assert_eq!(results(&out)["runs"].as_array().unwrap().len(), 36);
+    // No server is left behind, neither by the one that was killed.
+    let left = Command::new("pgrep")
+        .args(["-f", &format!("serve .* --listen .*{}", dir.path().display())])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+}
+
+#[test]
+fn a_time_budget_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let start = Instant::now();
+    output_of(
+        plimsoll().args(["lab", "run"]).arg(study(dir.path())).args(["--budget", "4s", "--out"]).arg(&out),
+    );
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    let made = results(&out)["runs"].as_array().unwrap().len();
+    assert!((1..36).contains(&made), "{made}");
+}
+
+#[test]
+fn a_regression_between_two_results_is_an_exit_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |name: &str, workers: u32| {
+        let file = dir.path().join(format!("{name}.toml"));
+        let text = format!(
+            "title = \"t\"\npaths = [\"/work?sleep=5ms\"]\nconnections = [8]\nduration_s = 0.2\nrounds = 5\n\
+             [[file]]\npath = \"x\"\nbytes = 1\n[[target]]\nname = \"pool\"\nmodel = \"reactor-pool\"\n\
+             args = [\"--workloads\", \"--workers\", \"{workers}\"]\n"
+        );
+        fs::write(&file, text).unwrap();
+        let out = dir.path().join(name);
+        output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--out").arg(&out));
+        out
+    };
+    let (four, two) = (run("four", 4), run("two", 2));
+    let compare = |first: &Path, second: &Path| {
+        let output = plimsoll().args(["lab", "compare"]).args([first, second]).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (status, said) = compare(&four, &two);
+    assert!(status == Some(1) && said.contains("WORSE   pool at 8 connections"), "{said}");
+    let (status, said) = compare(&two, &four);
+    assert!(status == Some(0) && said.contains("better  pool at 8 connections"), "{said}");
+    assert_eq!(compare(&four, &four).0, Some(0));
+}
+
+#[test]
+fn tuned_settings_are_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("plimsoll.toml"), dir.path().join("out"));
+    let mut tune = plimsoll();
+    tune.args(["tune", "--work", "5ms", "-c", "16", "--budget", "15s", "--write"]).arg(&file);
+    let said = output_of(tune.arg("--out").arg(&out));
+    assert!(said.contains("was chosen because") && out.join("report.html").exists(), "{said}");
+    let text = fs::read_to_string(&file).unwrap();
+    // Work that sleeps takes workers: whatever is chosen has some.
+    assert!(text.contains("model = ") && text.contains("workers = "), "{text}");
+    fs::write(dir.path().join("index.html"), "hello").unwrap();
+    let server = Server::start(dir.path(), &["--config", file.to_str().unwrap()]);
+    assert!(server.said.contains("settings from"), "{}", server.said);
+    let mut client: Client = server.connect();
+    assert_eq!(client.get("/").body, b"hello");
+    server.stop();
+    // A flag that is given wins over the file.
+    let server = Server::start(dir.path(), &["--config", file.to_str().unwrap(), "--workers", "3"]);
+    assert!(
+        server.said.lines().any(|line| line.contains("workers") && line.contains(" 3 ")),
+        "{}",
+        server.said
+    );
+    server.stop();
+    fs::write(&file, "worker = 3\n").unwrap();
+    let output = plimsoll().args(["serve", "--config"]).arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("did you mean \"workers\""), "{output:?}");
+}
+
+#[test]
+fn other_load_generators_find_what_ours_finds() {
+    if !has("ab", "apache2-utils") || !has("wrk", "wrk") || !has("h2load", "nghttp2-client") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("tools.toml"), dir.path().join("out"));
+    fs::write(
+        &file,
+        "title = \"t\"\npaths = [\"/work?sleep=10ms\"]\nconnections = [8]\nduration_s = 1\nrounds = 3\n[load]\n\
+         engine = \"{engine}\"\n[factor]\nengine = [\"plimsoll\", \"ab\", \"wrk\", \"h2load\"]\n\
+         [[file]]\npath = \"x\"\nbytes = 1\n[[target]]\nname = \"pool\"\nmodel = \"reactor-pool\"\n\
+         args = [\"--workloads\", \"--workers\", \"4\"]\n",
+    )
+    .unwrap();
+    output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--out").arg(&out));
+    let results = results(&out);
+    let cells = results["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4, "{}", results["verdict"]);
+    for cell in cells {
+        // Four workers that take 10 ms each: 400 per second, whoever asks.
+        let rate = cell["requests_per_second"]["median"].as_f64().unwrap();
+        assert!((250.0..=410.0).contains(&rate), "{}: {rate}", cell["key"]);
+    }
+}
