@@ -58,7 +58,34 @@
     };
   };
 
+  const forest = (given) => {
+    const palette = colours[dark.matches ? "dark" : "light"], ink = dark.matches ? "#e6ebf1" : "#1b2430", soft = dark.matches ? "#9aa7b5" : "#5a6675";
+    const rule = dark.matches ? "#2e3945" : "#e3e8ee";
+    const bar = (params, api) => {
+      const low = api.coord([api.value(2), api.value(0)]), high = api.coord([api.value(3), api.value(0)]), style = { stroke: palette[0], lineWidth: 2 };
+      const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style });
+      return { type: "group", children: [line(low[0], low[1], high[0], high[1]), line(low[0], low[1] - 4, low[0], low[1] + 4), line(high[0], high[1] - 4, high[0], high[1] + 4)] };
+    };
+    const least = Math.min(...given.data.map((one) => one[2])), most = Math.max(...given.data.map((one) => one[3]), 1);
+    return {
+      aria: { enabled: true, label: { description: given.description } },
+      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: "inherit" },
+      tooltip: { backgroundColor: dark.matches ? "#1a222b" : "#fff", textStyle: { color: ink },
+        formatter: (p) => { const b = document.createElement("b"); b.textContent = given.names[p.value[0]];
+          return b.outerHTML + "<br>" + p.value[1].toFixed(3) + " [" + p.value[2].toFixed(3) + " to " + p.value[3].toFixed(3) + "]"; } },
+      grid: { left: 8, right: 24, top: 8, bottom: 32, containLabel: true },
+      xAxis: { type: "value", min: Math.max(0, Math.floor((least - 0.02) * 20) / 20), max: Math.ceil(most * 20) / 20, name: "rate / best", nameLocation: "middle", nameGap: 24,
+        axisLabel: { color: soft }, nameTextStyle: { color: soft }, axisLine: { lineStyle: { color: soft } }, splitLine: { lineStyle: { color: rule } } },
+      yAxis: { type: "category", data: given.names, axisLabel: { color: ink, width: 220, overflow: "truncate" }, axisLine: { lineStyle: { color: soft } } },
+      series: [
+        { type: "custom", data: given.data, renderItem: bar, encode: { x: [2, 3], y: 0 }, silent: true, tooltip: { show: false }, z: 1 },
+        { type: "scatter", data: given.data, encode: { x: 1, y: 0 }, symbol: "rect", symbolSize: 9, itemStyle: { color: palette[1] }, z: 2 },
+      ],
+    };
+  };
+
   const options = (given) => {
+    if (given.kind === "forest") { return forest(given); }
     if (given.kind === "heat") { return heat(given); }
     const mode = dark.matches ? "dark" : "light", palette = colours[mode];
     const ink = dark.matches ? "#e6ebf1" : "#1b2430", soft = dark.matches ? "#9aa7b5" : "#5a6675", rule = dark.matches ? "#2e3945" : "#e3e8ee";

@@ -24,6 +24,14 @@ pub enum Error {
         /// The kernel's reason.
         cause: std::io::Error,
     },
+    /// The database of the results cannot be written.
+    #[error("{}: {cause}; what was kept so far is whole, and --resume goes on with it", path.display())]
+    Database {
+        /// The database.
+        path: PathBuf,
+        /// SQLite's reason.
+        cause: rusqlite::Error,
+    },
     /// The output directory holds something already.
     #[error("{}: exists already; give another directory with --out, or go on with it with --resume", .0.display())]
     Exists(PathBuf),

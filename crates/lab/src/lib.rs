@@ -7,6 +7,7 @@ mod cell;
 mod command;
 pub mod compare;
 mod cores;
+mod database;
 mod engine;
 mod environment;
 mod error;

@@ -1,17 +1,23 @@
 //! Where an experiment's results are kept: one directory, written so that a crash loses one run at most.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::database::Database;
 use crate::error::Error;
 use crate::report;
 use crate::results::{Estimate, Results, Run, levels};
 
+/// The name of the database.
+const DATABASE: &str = "results.sqlite";
+
 /// The directory of one experiment.
 pub(crate) struct Store {
     directory: PathBuf,
+    database: RefCell<Database>,
 }
 
 impl Store {
@@ -28,9 +34,16 @@ impl Store {
         let directory = fs::canonicalize(directory).map_err(Error::file(directory))?;
         let runs = directory.join("runs");
         fs::create_dir(&runs).map_err(Error::file(&runs))?;
-        let store = Store { directory };
+        let store = Store::at(directory)?;
         store.write("plan.toml", plan)?;
         Ok(store)
+    }
+
+    /// The store in a directory that is there.
+    fn at(directory: PathBuf) -> Result<Self, Error> {
+        let path = directory.join(DATABASE);
+        let database = Database::open(&path).map_err(|cause| Error::Database { path, cause })?;
+        Ok(Store { directory, database: RefCell::new(database) })
     }
 
     /// Goes on in the directory of an experiment that was interrupted; gives the runs that it has.
@@ -58,7 +71,7 @@ impl Store {
         }
         // By their numbers, so that they come in the order in which they were made.
         kept.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok((Store { directory }, kept.into_iter().map(|(_, run)| run).collect()))
+        Ok((Store::at(directory)?, kept.into_iter().map(|(_, run)| run).collect()))
     }
 
     /// A directory for the files of one run's server: its configuration and its log.
@@ -68,12 +81,19 @@ impl Store {
 
     /// Keeps one run as it was measured.
     pub(crate) fn keep_run(&self, number: usize, run: &Run) -> Result<(), Error> {
-        self.write(&format!("runs/{number:05}-{}.json", run.cell.target), &json(run))
+        self.write(&format!("runs/{number:05}-{}.json", run.cell.target), &json(run))?;
+        self.in_database(|database| database.keep_run(number, run))
+    }
+
+    fn in_database(&self, put: impl FnOnce(&mut Database) -> rusqlite::Result<()>) -> Result<(), Error> {
+        let path = self.directory.join(DATABASE);
+        put(&mut self.database.borrow_mut()).map_err(|cause| Error::Database { path, cause })
     }
 
     /// Keeps all that is known so far; everything else can be made from it again.
     pub(crate) fn keep(&self, results: &Results) -> Result<(), Error> {
-        self.write("results.json", &json(results))
+        self.write("results.json", &json(results))?;
+        self.in_database(|database| database.keep(results))
     }
 
     /// Writes what people and other programs read.
@@ -174,7 +194,10 @@ mod tests {
         let mut names: Vec<_> =
             fs::read_dir(out.path().join("x")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
-        assert_eq!(names, ["cells.csv", "plan.toml", "report.html", "results.json", "runs", "summary.md"]);
+        assert_eq!(
+            names,
+            ["cells.csv", "plan.toml", "report.html", "results.json", "results.sqlite", "runs", "summary.md"]
+        );
     }
 
     #[test]

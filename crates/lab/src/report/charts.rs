@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::conditions::{best_of_each, over_conditions};
+use super::forest::forests;
 use super::format::{estimate, number};
 use super::grid::grids;
 use crate::results::{Cell, Estimate, Results, Run};
@@ -66,6 +67,7 @@ pub(super) fn charts(results: &Results) -> Vec<Chart> {
             }
         }
     }
+    charts.extend(forests(results));
     charts.extend(grids(results));
     charts.extend(runs(results));
     charts

@@ -2,6 +2,7 @@
 
 mod charts;
 mod conditions;
+mod forest;
 mod format;
 mod grid;
 mod knee;

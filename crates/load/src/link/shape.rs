@@ -8,6 +8,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::Link;
 
+/// Most packets on their way: some 100 MB. Further ones are lost.
+const MOST_PACKETS: usize = 65_536;
+
 /// One direction of a link. Times are since some moment.
 pub(super) struct Shaper {
     link: Link,
@@ -35,7 +38,8 @@ impl Shaper {
     pub(super) fn accept(&mut self, packet: &[u8], now: Duration) {
         let begins = self.idle_at.max(now);
         let waits = begins - now;
-        if self.dice.random::<f64>() < self.link.loss || waits.as_secs_f64() > self.link.queue_s {
+        let full = self.packets.len() >= MOST_PACKETS || waits.as_secs_f64() > self.link.queue_s;
+        if self.dice.random::<f64>() < self.link.loss || full {
             self.lost += 1;
             return;
         }
@@ -123,6 +127,12 @@ mod tests {
         let count = lost().iter().filter(|delivery| delivery.is_none()).count();
         assert!((1800..2200).contains(&count), "{count}");
         assert_eq!(lost(), lost());
+    }
+
+    #[test]
+    fn a_long_link_without_a_rate_holds_no_more_than_its_bound() {
+        let all = deliveries(shaper("delay=60s"), MOST_PACKETS as u32 + 10, Duration::ZERO, 10);
+        assert_eq!(all.iter().flatten().count(), MOST_PACKETS);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod capacity;
 pub(crate) mod config;
 mod daemon;
 mod lab;
+mod merge;
 mod serve;
 mod topology;
 mod tune;
@@ -36,6 +37,8 @@ enum Command {
     /// One process of a load
     #[command(hide = true, name = bench::PART)]
     LoadPart,
+    /// Add up interval logs of HdrHistogram, such as those of several loads, and read their percentiles
+    Merge(merge::Args),
     /// Find the best settings for this host and its work
     Tune(Box<tune::Args>),
     /// Run a whole experiment and write its report
@@ -98,6 +101,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Bench(args) => bench::run(*args),
         Command::LoadPart => bench::part(),
         Command::Capacity(args) => capacity::run(*args),
+        Command::Merge(args) => merge::run(&args),
         Command::Tune(args) => tune::run(*args),
         Command::Lab(args) => lab::run(args),
     }

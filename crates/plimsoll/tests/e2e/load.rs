@@ -226,3 +226,24 @@ fn what_is_expected_of_answers_is_a_goal() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("bad status (50 times)"), "{output:?}");
     server.stop();
 }
+
+#[test]
+fn logs_of_several_loads_are_added_up() {
+    let site = site();
+    let server = Server::start(site.path(), &[]);
+    let logs: Vec<_> = ["first", "second"]
+        .iter()
+        .map(|name| {
+            let args = ["bench", &server.url("/1k.html"), "-n", "1500", "-c", "4", "-q", "--format", "hdr"];
+            let file = site.path().join(name);
+            fs::write(&file, output_of(plimsoll().args(args))).unwrap();
+            file
+        })
+        .collect();
+    let text = output_of(plimsoll().arg("merge").args(&logs));
+    assert!(text.starts_with("3000 response times"), "{text}");
+    assert!(text.lines().any(|line| line.trim_start().starts_with("p95") && !line.contains("n/a")), "{text}");
+    let output = plimsoll().arg("merge").arg(site.path().join("1k.html")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    server.stop();
+}

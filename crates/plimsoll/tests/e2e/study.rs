@@ -208,3 +208,26 @@ fn other_load_generators_find_what_ours_finds() {
         assert!((250.0..=410.0).contains(&rate), "{}: {rate}", cell["key"]);
     }
 }
+
+#[test]
+fn the_sources_experiments_run_for_a_few_seconds_each() {
+    for name in [
+        "reactor-study",
+        "reactor-open",
+        "thread-pool-scaling",
+        "fast-slow",
+        "ten-thousand",
+        "server-comparison",
+        "noise",
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let mut run = plimsoll();
+        run.args(["lab", "run", name, "--quick", "--budget", "6s", "--out"]).arg(&out);
+        let said = output_of(&mut run);
+        let results = results(&out);
+        let runs = results["runs"].as_array().unwrap();
+        assert!(runs.iter().any(|run| run["failure"].is_null()), "{name}: {said}");
+        assert!(!results["question"].as_str().unwrap().is_empty() && out.join("results.sqlite").exists());
+    }
+}

@@ -48,7 +48,7 @@ pub(super) struct Args {
     /// Time between an answer and the next request of the same connection (closed loop, or sessions)
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     think: Duration,
-    /// How long to measure [default: 10s; a replay: as long as the log]
+    /// How long to measure [default: 10s; a replay: to the log's last request]
     #[arg(short, long, value_name = "TIME", conflicts_with = "requests", value_parser = humantime::parse_duration)]
     duration: Option<Duration>,
     /// How many requests to measure, instead of a time

@@ -27,7 +27,7 @@ impl Args {
         let stop = match (self.requests, self.duration) {
             (Some(requests), _) => Stop::Requests(requests),
             (None, Some(duration)) => Stop::Seconds(duration.as_secs_f64()),
-            (None, None) => Stop::Seconds(self.usual_seconds()?),
+            (None, None) => self.usual_stop()?,
         };
         let body = match self.body.strip_prefix('@') {
             Some(file) => fs::read_to_string(file).with_context(|| format!("cannot read --body {file}"))?,
@@ -62,20 +62,18 @@ impl Args {
         })
     }
 
-    /// How long a load lasts if nothing is said: a log as long as it is.
-    fn usual_seconds(&self) -> anyhow::Result<f64> {
-        const USUAL: f64 = 10.0;
-        let Some(file) = &self.replay else { return Ok(USUAL) };
+    /// When a load ends if nothing is said: a replay with the log's last request, however late that is.
+    fn usual_stop(&self) -> anyhow::Result<Stop> {
+        const USUAL_S: f64 = 10.0;
+        let Some(file) = &self.replay else { return Ok(Stop::Seconds(USUAL_S)) };
         let log = Log::read(file)?;
         if log.skipped > 0 {
+            let (skipped, file) = (log.skipped, file.display());
             super::say!(
-                "plimsoll: warning: {} lines of {} are left out: they are no GET, or not in a known format",
-                log.skipped,
-                file.display()
+                "plimsoll: warning: {skipped} lines of {file} are left out: no GET, or in no known format"
             );
         }
-        // The last request is due at the end, and belongs to it.
-        Ok(log.seconds() / self.speed + 0.001)
+        Ok(Stop::Requests(log.requests()))
     }
 
     /// What the file of URLs says.

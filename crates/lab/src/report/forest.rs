@@ -1,0 +1,81 @@
+//! How far every contender is from the best under the same conditions, each with its interval.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::charts::Chart;
+use super::format::{estimate, number};
+use crate::results::{Cell, CellKey, Results};
+
+/// Contenders that a chart shows: the best ones.
+const MOST_CONTENDERS: usize = 16;
+
+/// Most charts.
+const MOST: usize = 6;
+
+/// A chart for each of the first conditions under which there is more than one contender.
+pub(super) fn forests(results: &Results) -> Vec<Chart> {
+    let mut groups = BTreeMap::<CellKey, Vec<&Cell>>::new();
+    for cell in results.cells.iter().filter(|cell| cell.ratio_to_best.is_some()) {
+        groups.entry(cell.key.of(&CellKey::default())).or_default().push(cell);
+    }
+    let groups = groups.into_iter().filter(|(_, cells)| cells.len() > 1).take(MOST);
+    groups.enumerate().map(|(number_of, (key, cells))| forest(number_of, &key, cells)).collect()
+}
+
+fn forest(number_of: usize, key: &CellKey, mut cells: Vec<&Cell>) -> Chart {
+    let ratio = |cell: &Cell| cell.ratio_to_best.map_or(0.0, |ratio| ratio.median);
+    cells.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
+    let all = cells.len();
+    cells.truncate(MOST_CONTENDERS);
+    let tied = cells.iter().filter(|cell| cell.tied_best).count();
+    let more =
+        if all > cells.len() { format!(" (the best {} of {all})", cells.len()) } else { String::new() };
+    let last = cells.last().map_or(0.0, |cell| ratio(cell));
+    let finding = match tied {
+        1 => {
+            format!("{} is fastest; the last here reaches {} of it.", cells[0].key.contender(), number(last))
+        }
+        _ => format!(
+            "{tied} cannot be told apart at the top; the last here reaches {} of the best.",
+            number(last)
+        ),
+    };
+    let plural = if key.connections == 1 { "" } else { "s" };
+    // From the bottom upwards, as an axis counts.
+    let names: Vec<String> = cells.iter().rev().map(|cell| cell.key.contender()).collect();
+    let data: Vec<_> = (0..)
+        .zip(cells.iter().rev())
+        .filter_map(|(at, cell): (usize, _)| {
+            let ratio = cell.ratio_to_best?;
+            Some(json!([at, ratio.median, ratio.low, ratio.high]))
+        })
+        .collect();
+    Chart {
+        id: format!("forest-{number_of}"),
+        title: format!(
+            "Rate over that of the best{more}: {}, {} connection{plural}",
+            key.circumstances(),
+            key.connections
+        ),
+        heading: ["contender", "rate / best", "requests/s"].map(String::from).into(),
+        rows: cells
+            .iter()
+            .map(|cell| {
+                vec![
+                    cell.key.contender(),
+                    estimate(cell.ratio_to_best),
+                    estimate(Some(cell.requests_per_second)),
+                ]
+            })
+            .collect(),
+        options: json!({
+            "kind": "forest",
+            "names": names,
+            "description": finding,
+            "data": data,
+        }),
+        finding,
+    }
+}
