@@ -149,7 +149,8 @@ pub fn knee(points: &[(f64, f64)]) -> Option<f64> {
     let (first, last) = (points.first()?, points.last()?);
     let most = points.iter().map(|(_, x)| *x).fold(f64::MIN, f64::max);
     let least = points.iter().map(|(_, x)| *x).fold(f64::MAX, f64::min);
-    if points.len() < 3 || last.0 <= first.0 || most <= least {
+    // What changes by less than a fifth is flat, and has no knee but that of its noise.
+    if points.len() < 3 || last.0 <= first.0 || most - least < 0.2 * most {
         return None;
     }
     let scaled: Vec<(f64, f64)> = points
@@ -212,6 +213,8 @@ mod tests {
         assert_eq!(knee(&bent), Some(20.0));
         let straight: Vec<(f64, f64)> = (1..=50).map(|n| (f64::from(n), f64::from(n) * 50.0)).collect();
         assert_eq!(knee(&straight), None);
-        assert_eq!(knee(&[]), None);
+        let flat: Vec<(f64, f64)> =
+            (1..=50).map(|n| (f64::from(n), 1000.0 + f64::from(n % 7) * 10.0)).collect();
+        assert_eq!((knee(&flat), knee(&[])), (None, None));
     }
 }

@@ -30,11 +30,11 @@ pub(crate) fn rounds(plan: &Plan) -> Vec<Next> {
     order
 }
 
-/// Share of the time for exploring; the rest is for looking again at what was found, and at what comes near it.
+/// Share of the time until which neighbours are looked at; the rest is for looking again at what was found, and at what comes near it.
 const EXPLORING: f64 = 0.6;
 
 /// An experiment with less time than its grid takes: each target is first looked at where its factors are least, middle
-/// and most; then from its best setting to the neighbours of that, until none is better; then again at the best of all
+/// and most, and where a claim asks for it; then from its best setting to the neighbours of that, until none is better; then again at the best of all
 /// and at those of each target, until they have as many rounds as the plan wants; and with the rest of the time at
 /// everything else.
 pub(crate) struct Search<'a> {
@@ -51,11 +51,11 @@ impl<'a> Search<'a> {
     /// A search that ends when so much time has passed.
     pub(crate) fn new(plan: &'a Plan, budget: Duration) -> Self {
         let cells = plan.cells();
+        let sides = || plan.claims.iter().flat_map(|claim| [&claim.left, &claim.right]);
         let is_coarse = |cell: &&CellKey| {
-            cell.setting.iter().all(|(name, level)| {
-                let (at, count) = place(plan, name, level);
-                at == 0 || at + 1 == count || at == count / 2
-            })
+            let mut levels = cell.setting.iter().map(|(name, level)| place(plan, name, level));
+            levels.all(|(at, count)| at == 0 || at + 1 == count || at == count / 2)
+                || sides().any(|side| side.asks_for(cell))
         };
         let mut coarse: Vec<CellKey> = cells.iter().filter(is_coarse).cloned().collect();
         coarse.shuffle(&mut ChaCha8Rng::seed_from_u64(plan.seed));
@@ -76,15 +76,15 @@ impl<'a> Search<'a> {
 
     fn choose(&mut self, runs: &[Run]) -> Option<CellKey> {
         let known = rates(runs);
-        if Instant::now() < self.explore_until {
-            while let Some(cell) = self.coarse.pop() {
-                if !runs.iter().any(|run| run.cell == cell) {
-                    return Some(cell);
-                }
-            }
-            if let Some(cell) = self.neighbour(runs, &known) {
+        while let Some(cell) = self.coarse.pop() {
+            if !runs.iter().any(|run| run.cell == cell) {
                 return Some(cell);
             }
+        }
+        if Instant::now() < self.explore_until
+            && let Some(cell) = self.neighbour(runs, &known)
+        {
+            return Some(cell);
         }
         let of_all = |cell: &CellKey| cell.of(&CellKey::default());
         let of_target = |cell: &CellKey| CellKey { setting: BTreeMap::new(), ..cell.clone() };
@@ -233,6 +233,21 @@ mod tests {
         cells.sort();
         cells.dedup();
         assert_eq!(cells.len(), plan.cells().len());
+    }
+
+    #[test]
+    fn what_a_claim_asks_for_is_looked_at_first() {
+        let claim = "[[claim]]\ntext = \"t\"\nat_least = 1\nright = { target = \"a\" }\n\
+                     left = { target = \"a\", at = { reactors = 2, workers = 8 } }\n";
+        let plan = Plan::parse(&format!("{GRID}{claim}"), "x.toml").unwrap();
+        let search = Search::new(&plan, Duration::from_secs(3600));
+        assert_eq!(search.coarse.len(), 10);
+        assert!(
+            search
+                .coarse
+                .iter()
+                .any(|cell| cell.setting["reactors"] == "2" && cell.setting["workers"] == "8")
+        );
     }
 
     #[test]

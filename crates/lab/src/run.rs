@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use load::{Switch, Verdict};
+use load::{Stop, Switch, Verdict};
 
 use crate::campaign::Campaign;
 use crate::cell::Bench;
@@ -13,7 +13,7 @@ use crate::cores::{self, Kept};
 use crate::environment;
 use crate::error::Error;
 use crate::plan::Plan;
-use crate::results::{CellKey, Results, SCHEMA};
+use crate::results::{CellKey, Results, Run, SCHEMA};
 use crate::store::Store;
 
 /// What to run, and where.
@@ -84,7 +84,14 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
     };
     let load_cores = choose("load_cpus", &plan.load_cpus).map_err(refuse)?;
     let (store, before) = match options.resume {
-        true => Store::resume(&options.out, &options.plan)?,
+        true => {
+            let (store, before) = Store::resume(&options.out, &options.plan)?;
+            let cells = plan.cells();
+            if !before.iter().all(|run| cells.contains(&run.cell) && is_of(&plan, run)) {
+                return Err(Error::OtherPlan(options.out.clone()));
+            }
+            (store, before)
+        }
         false => (Store::create(&options.out, &options.plan)?, Vec::new()),
     };
     let results = begin(&plan, options);
@@ -95,6 +102,14 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
     let results = campaign.run(results, before, observer, &mut measure)?;
     let budgets_met = results.budgets.iter().all(|budget| budget.met);
     Ok(Summary { report: store.report(), results, budgets_met })
+}
+
+/// Whether a run was made with this very plan: the quick form of one has the same file.
+fn is_of(plan: &Plan, run: &Run) -> bool {
+    let same_time = |outcome: &load::Outcome| {
+        outcome.plan.stop == Stop::Seconds(plan.duration_s) && outcome.plan.warmup_s == plan.warmup_s
+    };
+    run.outcome.as_ref().is_none_or(same_time)
 }
 
 fn choose(key: &str, wanted: &[usize]) -> Result<rustix::thread::CpuSet, String> {

@@ -69,6 +69,7 @@ pub fn tune(wanted: &Wanted, options: &Options, observer: &mut dyn FnMut(&Progre
 /// The experiment, as a file that anybody can read and change.
 fn plan(wanted: &Wanted, make_file: bool) -> String {
     let Wanted { work, path, connections, close, cores, .. } = wanted;
+    let path = toml::Value::from(path.as_str());
     let waits = work.as_ref().is_some_and(|(_, mode)| mode == "sleep");
     let reactors: Vec<String> = doubling(*cores * 2).map(|count| count.to_string()).collect();
     let most = if waits { MOST_WORKERS } else { *cores * 4 };
@@ -81,13 +82,13 @@ fn plan(wanted: &Wanted, make_file: bool) -> String {
     let mut text = format!(
         "title = \"The best settings for this host and its work\"\n\
          question = \"Which topology answers the most requests?\"\n\
-         paths = [{path:?}]\nconnections = [{connections}]\nclose = [{close}]\nrounds = 5\nduration_s = {EACH_S}\n\
+         paths = [{path}]\nconnections = [{connections}]\nclose = [{close}]\nrounds = 5\nduration_s = {EACH_S}\n\
          warmup_s = 0.2\nthreads = 1\nseed = 1\n\n[factor]\nreactors = [{reactors}]\nworkers = [{workers}]\n"
     );
     if make_file {
-        let file = path.trim_start_matches('/');
-        let file = if file.is_empty() { "index.html" } else { file };
-        text += &format!("\n[[file]]\npath = {file:?}\nbytes = 1024\n");
+        let file = wanted.path.trim_start_matches('/').split('?').next().unwrap_or_default();
+        let file = toml::Value::from(if file.is_empty() { "index.html" } else { file });
+        text += &format!("\n[[file]]\npath = {file}\nbytes = 1024\n");
     }
     let models: [(&str, &[&str]); 8] = [
         ("thread-pool", &["workers"]),

@@ -12,9 +12,10 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use crate::exchange::{Answer, Exchange, Manner};
+use crate::fault::Fault;
 use crate::mix::Mix;
 use crate::pace::{Begin, Pace};
-use crate::record::{Fault, Phases, Recorder, Times};
+use crate::record::{Phases, Recorder, Times};
 
 /// Pause after a failed connect, so that a server that is down is not hammered.
 const BACK_OFF: Duration = Duration::from_millis(10);
@@ -64,19 +65,23 @@ impl Job {
 
     /// A request has a complete answer.
     fn answered(&self, answer: &Answer, times: &Times) {
+        let mut recorder = self.recorder.borrow_mut();
         match answer.wrong {
-            Some(fault) => return self.failed(fault, times),
-            None => self.recorder.borrow_mut().response(answer.code, answer.bytes, times),
+            Some(fault) => recorder.wrong(answer.code, fault, times),
+            None => recorder.response(answer.code, answer.bytes, times),
         }
-        self.under_way.set(self.under_way.get() - 1);
-        self.live.ended(true);
+        self.ended(answer.wrong.is_none());
     }
 
     /// A request has come to nothing.
     fn failed(&self, fault: Fault, times: &Times) {
         self.recorder.borrow_mut().fault(fault, times);
+        self.ended(false);
+    }
+
+    fn ended(&self, well: bool) {
         self.under_way.set(self.under_way.get() - 1);
-        self.live.ended(false);
+        self.live.ended(well);
     }
 }
 

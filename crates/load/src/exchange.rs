@@ -7,7 +7,8 @@ use rustix::io::Errno;
 use wire::{AnswerFraming, AnswerHead, ChunkedDecoder, FieldStorage, parse_answer};
 
 use crate::expect::{Body, Expected};
-use crate::record::{Fault, Phases};
+use crate::fault::Fault;
+use crate::record::Phases;
 
 /// How long what a slow client sends or takes at once should last, in seconds: often enough to look steady to the server.
 const SLOW_TURN_S: f64 = 0.1;

@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::fault::Fault;
 use crate::plan::Expect;
-use crate::record::Fault;
 
 /// What is expected of every answer.
 pub(crate) struct Expected {

@@ -76,6 +76,7 @@ struct ThreadRecord {
     unsent: u64,
     bytes: u64,
     statuses: BTreeMap<u16, u64>,
+    unexpected: BTreeMap<u16, u64>,
     errors: Errors,
     /// From the beginning of measuring to the last response.
     last: Duration,
@@ -94,7 +95,7 @@ pub fn run_until(
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome, Error> {
     // Whatever is wrong with the plan is said once.
-    drop(Common::new(plan, cancel)?);
+    let driver = Common::new(plan, cancel)?.driver();
     let threads = plan.threads();
     let count = plan.processes.min(threads);
     let (sender, reports) = mpsc::channel();
@@ -113,7 +114,7 @@ pub fn run_until(
     let at = monotonic(window.start);
     fleet.members.iter_mut().try_for_each(|member| member.tell(&Order::Start { at }))?;
     let seen = fleet.follow(plan, &window, cancel, observer)?;
-    Ok(outcome(plan, &window, cancel, seen))
+    Ok(outcome(plan, &window, cancel, driver, seen))
 }
 
 /// One process, which ends when it is dropped.
@@ -327,6 +328,7 @@ impl Record {
             unsent: recorder.unsent,
             bytes: recorder.bytes,
             statuses: recorder.statuses().collect(),
+            unexpected: recorder.unexpected().collect(),
             errors: recorder.errors,
             last: recorder.last.saturating_duration_since(window.from),
             cpu_share: *cpu_share,
@@ -357,6 +359,9 @@ impl Record {
             recorder.last = window.from + record.last;
             for (code, count) in record.statuses {
                 recorder.count_status(code, count);
+            }
+            for (code, count) in record.unexpected {
+                recorder.count_unexpected(code, count);
             }
             seen.parts.push(Part { recorder, cpu_share: record.cpu_share });
         }

@@ -7,6 +7,7 @@ mod client;
 mod error;
 mod exchange;
 mod expect;
+mod fault;
 pub mod fleet;
 pub mod hdr;
 mod host;

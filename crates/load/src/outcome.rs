@@ -20,6 +20,9 @@ pub struct Outcome {
     pub plan: Plan,
     /// Threads that were used.
     pub threads: u32,
+    /// What they waited with: `io_uring` or `epoll`.
+    #[serde(default)]
+    pub driver: String,
     /// Seconds measured (without warm-up).
     pub duration_s: f64,
     /// Complete responses received while measuring, whatever their status.
@@ -61,6 +64,9 @@ pub struct Outcome {
     pub failed_us: Distribution,
     /// Responses by status code.
     pub statuses: BTreeMap<u16, u64>,
+    /// Answers that are errors since another status was expected, by status code.
+    #[serde(default)]
+    pub unexpected_statuses: BTreeMap<u16, u64>,
     /// Requests that got no complete response, by kind. A status of 400 or more is a response, and is
     /// counted in `statuses`.
     pub errors: Errors,
@@ -92,6 +98,7 @@ impl Outcome {
             schema: SCHEMA.into(),
             plan: plan.clone(),
             threads: 0,
+            driver: String::new(),
             duration_s: 0.0,
             requests: 0,
             requests_per_second: 0.0,
@@ -107,6 +114,7 @@ impl Outcome {
             transfer_us: Distribution::default(),
             failed_us: Distribution::default(),
             statuses: BTreeMap::new(),
+            unexpected_statuses: BTreeMap::new(),
             errors: Errors::default(),
             client: Client::default(),
             host: Host::default(),

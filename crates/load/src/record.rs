@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::fault::Fault;
 use crate::outcome::{Distribution, Errors};
 
 /// Longest time that a histogram tells apart, in microseconds: an hour. Longer ones count as that.
@@ -18,52 +19,6 @@ const DIGITS_OF_SECOND: u8 = 2;
 
 /// Samples that must lie beyond a percentile for it to be reported.
 const BEYOND: f64 = 100.0;
-
-/// Why a request got no complete response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    ConnectRefused,
-    ConnectTimeout,
-    ConnectFailed,
-    SendTimeout,
-    FirstByteTimeout,
-    TransferTimeout,
-    Reset,
-    ShortResponse,
-    ClosedEarly,
-    Malformed,
-    BadStatus,
-    BadBody,
-    Other,
-}
-
-impl Fault {
-    /// Whether the request ran out of time.
-    fn is_late(self) -> bool {
-        use Fault::{ConnectTimeout, FirstByteTimeout, SendTimeout, TransferTimeout};
-        matches!(self, ConnectTimeout | SendTimeout | FirstByteTimeout | TransferTimeout)
-    }
-}
-
-impl Errors {
-    pub(crate) fn count(&mut self, fault: Fault) {
-        *match fault {
-            Fault::ConnectRefused => &mut self.connect_refused,
-            Fault::ConnectTimeout => &mut self.connect_timeout,
-            Fault::ConnectFailed => &mut self.connect_failed,
-            Fault::SendTimeout => &mut self.send_timeout,
-            Fault::FirstByteTimeout => &mut self.first_byte_timeout,
-            Fault::TransferTimeout => &mut self.transfer_timeout,
-            Fault::Reset => &mut self.reset,
-            Fault::ShortResponse => &mut self.short_response,
-            Fault::ClosedEarly => &mut self.closed_early,
-            Fault::Malformed => &mut self.malformed,
-            Fault::BadStatus => &mut self.bad_status,
-            Fault::BadBody => &mut self.bad_body,
-            Fault::Other => &mut self.other,
-        } += 1;
-    }
-}
 
 /// When a request was due, was sent, and ended.
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +110,8 @@ pub(crate) struct Recorder {
     pub(crate) unsent: u64,
     pub(crate) bytes: u64,
     statuses: Box<[u64; 1000]>,
+    /// Those of answers that are errors since another status was expected.
+    unexpected: Box<[u64; 1000]>,
     pub(crate) errors: Errors,
     /// When the last recorded response was complete.
     pub(crate) last: Instant,
@@ -180,6 +137,7 @@ impl Recorder {
             unsent: 0,
             bytes: 0,
             statuses: Box::new([0; 1000]),
+            unexpected: Box::new([0; 1000]),
             errors: Errors::default(),
             last: from,
         }
@@ -216,15 +174,32 @@ impl Recorder {
         self.second.times.saturating_record(us);
     }
 
+    /// Counts answers with a status.
     pub(crate) fn count_status(&mut self, code: u16, count: u64) {
-        if let Some(sum) = self.statuses.get_mut(usize::from(code)) {
-            *sum += count;
-        }
+        count_in(&mut self.statuses, code, count);
+    }
+
+    /// Counts answers with a status that was not expected.
+    pub(crate) fn count_unexpected(&mut self, code: u16, count: u64) {
+        count_in(&mut self.unexpected, code, count);
     }
 
     /// The status codes that came, with how often.
     pub(crate) fn statuses(&self) -> impl Iterator<Item = (u16, u64)> {
-        (0..).zip(self.statuses.iter().copied()).filter(|(_, count)| *count > 0)
+        counted(&self.statuses)
+    }
+
+    /// The status codes that came and were not expected.
+    pub(crate) fn unexpected(&self) -> impl Iterator<Item = (u16, u64)> {
+        counted(&self.unexpected)
+    }
+
+    /// Records a response that is complete and not what was expected.
+    pub(crate) fn wrong(&mut self, code: u16, fault: Fault, times: &Times) {
+        if fault == Fault::BadStatus && self.counts(times) {
+            self.count_unexpected(code, 1);
+        }
+        self.fault(fault, times);
     }
 
     /// Records a request without a complete response. One that took too long is among the times with what it took so far:
@@ -281,6 +256,16 @@ impl Recorder {
         // Nobody listens any more once the run has failed; then there is nothing to tell.
         let _ = self.seconds.send(std::mem::replace(&mut self.second, fresh));
     }
+}
+
+fn count_in(counts: &mut [u64; 1000], code: u16, count: u64) {
+    if let Some(sum) = counts.get_mut(usize::from(code)) {
+        *sum += count;
+    }
+}
+
+fn counted(counts: &[u64; 1000]) -> impl Iterator<Item = (u16, u64)> {
+    (0..).zip(counts.iter().copied()).filter(|(_, count)| *count > 0)
 }
 
 fn micros(time: Duration) -> u64 {

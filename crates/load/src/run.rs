@@ -122,7 +122,7 @@ pub fn run_until(
     let threads = plan.threads();
     let window = Window::new(plan, Instant::now());
     let seen = run_threads(&common, window, 0..threads, threads, observer)?;
-    Ok(outcome(plan, &window, cancel, seen))
+    Ok(outcome(plan, &window, cancel, common.driver(), seen))
 }
 
 /// Runs some of a load's `of` threads to their end.

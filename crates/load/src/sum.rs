@@ -13,10 +13,10 @@ use crate::verdict::judge;
 use crate::watch::Seen;
 
 /// Puts the parts of all threads together. Histograms of equal precision add up bucket by bucket, exactly.
-pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, seen: Seen) -> Outcome {
+pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, driver: &str, seen: Seen) -> Outcome {
     let Seen { parts, cpu, host, timeline, rates } = seen;
     let mut histograms = Histograms::new();
-    let mut statuses = BTreeMap::new();
+    let (mut statuses, mut unexpected_statuses) = (BTreeMap::new(), BTreeMap::new());
     let mut errors = Errors::default();
     let (mut requests, mut drained, mut bytes, mut censored, mut unsent) = (0, 0, 0, 0, 0);
     let mut last = schedule.from;
@@ -32,6 +32,9 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, seen: See
         for (code, count) in recorder.statuses() {
             *statuses.entry(code).or_default() += count;
         }
+        for (code, count) in recorder.unexpected() {
+            *unexpected_statuses.entry(code).or_default() += count;
+        }
     }
     // A load that was cut off, or that ends with its last request, has lasted until then.
     let end = if cancel.is_set() { last } else { schedule.until.unwrap_or(last) };
@@ -39,6 +42,7 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, seen: See
     let per_second = |count: u64| if duration_s > 0.0 { count as f64 / duration_s } else { 0.0 };
     let mut outcome = Outcome {
         threads: parts.len() as u32,
+        driver: driver.into(),
         duration_s,
         requests,
         requests_per_second: per_second(requests),
@@ -54,6 +58,7 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, seen: See
         transfer_us: distribution(&histograms.transfer),
         failed_us: distribution(&histograms.failed),
         statuses,
+        unexpected_statuses,
         errors,
         client: Client {
             cpu_s: cpu.as_secs_f64(),

@@ -77,6 +77,11 @@ impl<'a> Common<'a> {
         let uring = suits && engine::driver::uring::probe().is_ok();
         Ok(Common { plan, target, address, log, link, cancel, uring })
     }
+
+    /// What the threads wait with.
+    pub(crate) fn driver(&self) -> &'static str {
+        if self.uring { "io_uring" } else { "epoll" }
+    }
 }
 
 /// The `index`-th of `parts` shares of `whole`, as even as can be.

@@ -3,6 +3,7 @@
 
 pub mod app;
 mod conn;
+mod delay;
 mod file;
 mod handler;
 mod limits;

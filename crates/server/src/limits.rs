@@ -24,6 +24,9 @@ pub struct Limits {
     /// Time for a whole request, from its first byte to the last one of its answer. What the client could still be told
     /// then is 503; otherwise the connection is cut.
     pub request_time: Option<Duration>,
+    /// How long requests may wait for a worker, in the long run: where the shortest wait of 100 ms is longer, those that have
+    /// waited twice as long get 503. `None` for no such limit.
+    pub queue_delay: Option<Duration>,
     /// Requests after which a connection is closed, in order; 0 for no limit.
     pub requests_per_connection: u32,
     /// Connections that one address may have at the same time (for IPv6, one /64 network): 503. 0 for no limit.
@@ -64,6 +67,7 @@ impl Default for Limits {
             send_time: Duration::from_secs(30),
             least_rate: 500,
             request_time: None,
+            queue_delay: None,
             requests_per_connection: 0,
             connections_per_address: 0,
             body_bytes: 1024 * 1024,

@@ -7,11 +7,15 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use engine::workers::Setup;
 use engine::{Connections, Driver, Io, Service, Stop, Stream, Tcp, Topology, Workers};
 
-use crate::conn::{Addresses, Context, Errand, RequestIds, Setup as ContextSetup, run_errand, serve};
+use crate::conn::{
+    Addresses, Context, Errand, RequestIds, Setup as ContextSetup, run_errand, serve, turn_errand_away,
+};
+use crate::delay::QueueDelay;
 use crate::handler::Handler;
 use crate::limits::Limits;
 use crate::log::{AccessLog, Logger};
@@ -65,8 +69,15 @@ impl<H: Handler> Http<H> {
         let mut http = Http::new(handler, limits, topology.owners());
         for index in 0..topology.pools() {
             let (handler, abandoned, head) = (http.handler.clone(), http.abandoned.clone(), limits.head);
+            let delay = limits.queue_delay.map(|target| Arc::new(QueueDelay::new(target)));
             let work = move |_, errand: Arc<Errand>| {
-                if !run_errand(&errand, &*handler, &head) {
+                let is_late = delay.as_ref().is_some_and(|delay| {
+                    let now = Instant::now();
+                    delay.turns_away(now.saturating_duration_since(errand.since()), now)
+                });
+                let waited_for =
+                    if is_late { turn_errand_away(&errand) } else { run_errand(&errand, &*handler, &head) };
+                if !waited_for {
                     abandoned.fetch_add(1, Ordering::Relaxed);
                 }
             };

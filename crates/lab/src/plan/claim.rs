@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::Level;
+use crate::results::CellKey;
 
 /// A claim about the rate of one side over that of another.
 #[derive(Clone, Debug, Deserialize)]
@@ -38,4 +39,22 @@ pub struct Side {
     pub connections: Option<u32>,
     /// Path, as it is requested.
     pub path: Option<String>,
+}
+
+impl Side {
+    /// Whether a cell is one of those that it names.
+    pub(crate) fn names(&self, key: &CellKey) -> bool {
+        let has = |name: &String, level: &String| {
+            key.setting.get(name).or_else(|| key.condition.get(name)).is_some_and(|own| own == level)
+        };
+        key.target == self.target
+            && self.connections.is_none_or(|connections| connections == key.connections)
+            && self.path.as_ref().is_none_or(|path| *path == key.path)
+            && self.at.iter().all(|(name, level)| has(name, &level.to_string()))
+    }
+
+    /// Whether it names this very setting, and not the best of several.
+    pub(crate) fn asks_for(&self, key: &CellKey) -> bool {
+        self.names(key) && key.setting.keys().all(|name| self.at.contains_key(name))
+    }
 }

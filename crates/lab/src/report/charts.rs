@@ -6,6 +6,7 @@ use super::conditions::{best_of_each, over_conditions};
 use super::forest::forests;
 use super::format::{estimate, number};
 use super::grid::grids;
+use super::single::server;
 use crate::results::{Cell, Estimate, Results, Run};
 
 /// One chart.
@@ -70,7 +71,18 @@ pub(super) fn charts(results: &Results) -> Vec<Chart> {
     charts.extend(forests(results));
     charts.extend(grids(results));
     charts.extend(runs(results));
+    charts.extend(server_of_the_best(results));
     charts
+}
+
+/// What the server of the fastest cell used over time, in the first of its runs.
+fn server_of_the_best(results: &Results) -> Option<Chart> {
+    let order = |a: &&Cell, b: &&Cell| a.requests_per_second.median.total_cmp(&b.requests_per_second.median);
+    let best = results.cells.iter().max_by(order)?;
+    let used =
+        results.runs.iter().find(|run| run.cell == best.key && run.failure.is_none())?.server.as_ref()?;
+    let chart = server(used);
+    (!used.moments.is_empty()).then(|| Chart { title: format!("{}: {}", chart.title, best.key), ..chart })
 }
 
 /// A path and a way to use connections: cells that belong in one chart.

@@ -135,7 +135,14 @@ fn heat(number_of: usize, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, y: &Fa
         .filter(|cell| cell.requests_per_second.high >= top)
         .filter_map(|cell| place(cell).map(|(x, y)| json!([x, y])))
         .collect();
-    let finding = finding(cells);
+    let all = x.1.len() * y.1.len();
+    let measured = match data.len() {
+        measured if measured < all => {
+            format!(" {measured} of {all} settings were measured; the others are left blank.")
+        }
+        _ => String::new(),
+    };
+    let finding = finding(cells) + &measured;
     Chart {
         id: format!("heat-{number_of}"),
         title: format!("{} by {}: {}", x.0, y.0, title(key)),

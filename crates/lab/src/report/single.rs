@@ -1,7 +1,7 @@
 //! One load as a page: its times by percentile, its seconds, what the server used.
 
 use load::report::{duration, text};
-use load::sample::Moment;
+use load::sample::{Moment, ServerUse};
 use load::{Distribution, Outcome, Second};
 use serde_json::{Value, json};
 
@@ -15,11 +15,15 @@ const TEMPLATE: &str = include_str!("../../assets/single.html");
 pub fn single(outcome: &Outcome, command: &str) -> String {
     let plan = serde_json::to_string_pretty(&outcome.plan).unwrap_or_default();
     let title = format!("{} {}", outcome.plan.method, outcome.plan.url);
-    let charts: Vec<Chart> =
-        [percentiles(outcome), Some(rate(outcome)), Some(times(outcome)), server(outcome)]
-            .into_iter()
-            .flatten()
-            .collect();
+    let charts: Vec<Chart> = [
+        percentiles(outcome),
+        Some(rate(outcome)),
+        Some(times(outcome)),
+        outcome.server.as_ref().map(server),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     page(
         TEMPLATE,
         &title,
@@ -172,8 +176,7 @@ fn times(outcome: &Outcome) -> Chart {
 }
 
 /// What the server used over time, where it was looked at.
-fn server(outcome: &Outcome) -> Option<Chart> {
-    let server = outcome.server.as_ref()?;
+pub(super) fn server(server: &ServerUse) -> Chart {
     let finding = format!(
         "{} us of the server's processor time per request; at most {} resident.",
         number(server.cpu_us_per_request),
@@ -187,7 +190,7 @@ fn server(outcome: &Outcome) -> Option<Chart> {
         let data: Vec<_> = server.moments.iter().map(|moment| json!([moment.at_s, get(moment)])).collect();
         json!({ "name": name, "type": "line", "data": data, "style": style })
     });
-    Some(Chart {
+    Chart {
         id: "server".into(),
         title: "The server's processor time and memory".into(),
         heading: ["second", "cores", "resident", "descriptors", "switches per second"]
@@ -213,5 +216,5 @@ fn server(outcome: &Outcome) -> Option<Chart> {
             "series": series.collect::<Vec<_>>(),
         }),
         finding,
-    })
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{over, rate};
 use crate::plan::{Claim, Plan, Side};
-use crate::results::{Cell, CellKey, ClaimOutcome, Estimate, Judgement, Results};
+use crate::results::{Cell, ClaimOutcome, Estimate, Judgement, Results};
 
 /// How every claim of a plan came out.
 pub(super) fn outcomes(results: &Results, plan: &Plan) -> Vec<ClaimOutcome> {
@@ -25,18 +25,8 @@ fn outcome(results: &Results, claim: &Claim) -> ClaimOutcome {
 
 /// The fastest cell of those that a side names.
 fn best<'a>(results: &'a Results, side: &Side) -> Option<&'a Cell> {
-    let matching = results.cells.iter().filter(|cell| matches(&cell.key, side));
+    let matching = results.cells.iter().filter(|cell| side.names(&cell.key));
     matching.max_by(|a, b| a.requests_per_second.median.total_cmp(&b.requests_per_second.median))
-}
-
-fn matches(key: &CellKey, side: &Side) -> bool {
-    let has = |name: &String, level: &String| {
-        key.setting.get(name).or_else(|| key.condition.get(name)).is_some_and(|own| own == level)
-    };
-    key.target == side.target
-        && side.connections.is_none_or(|connections| connections == key.connections)
-        && side.path.as_ref().is_none_or(|path| *path == key.path)
-        && side.at.iter().all(|(name, level)| has(name, &level.to_string()))
 }
 
 /// Reproduced where the whole interval is within the bounds, refuted where it is wholly outside.

@@ -61,7 +61,8 @@ pub struct Plan {
     /// A network between the load and a server on this host; `None` for the loopback interface alone.
     #[serde(default)]
     pub link: Option<Link>,
-    /// Processes that share the threads, for more connections than one process may have descriptors.
+    /// Processes that share the threads, for more connections than one process may have descriptors; [`crate::fleet`] starts
+    /// them, and [`crate::run`] has one whatever this says.
     #[serde(default = "one")]
     pub processes: u32,
     /// Cores the load's threads are pinned to, in turn; empty means not pinned.

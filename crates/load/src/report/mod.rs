@@ -96,6 +96,9 @@ fn write_counts(out: &mut String, outcome: &Outcome) -> fmt::Result {
     for (name, count) in outcome.errors.named().into_iter().filter(|(_, count)| *count > 0) {
         writeln!(out, "    {:<16} {count:>8}", name.replace('_', " "))?;
     }
+    for (code, count) in &outcome.unexpected_statuses {
+        writeln!(out, "    status {code}       {count:>8}   not expected")?;
+    }
     if outcome.drained > 0 {
         writeln!(
             out,

@@ -30,8 +30,11 @@ pub(crate) fn expanded(
 
 /// The file that `--config` names.
 fn file_of(arguments: &[OsString]) -> Option<OsString> {
-    let at = arguments.iter().position(|word| word == "--config")?;
-    arguments.get(at + 1).cloned()
+    let at = arguments.iter().position(|word| word.to_string_lossy().starts_with("--config"))?;
+    match arguments[at].to_string_lossy().split_once('=') {
+        Some((_, file)) => Some(file.into()),
+        None => arguments.get(at + 1).cloned(),
+    }
 }
 
 /// The flags that a text stands for.
@@ -85,6 +88,17 @@ mod tests {
         let mut found = of(text).unwrap();
         found.sort();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_file_is_named_in_either_way() {
+        for words in
+            [&["plimsoll", "serve", "--config", "a.toml"][..], &["plimsoll", "serve", ".", "--config=a.toml"]]
+        {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            assert_eq!(file_of(&words), Some("a.toml".into()));
+        }
+        assert_eq!(file_of(&["plimsoll".into(), "serve".into()]), None);
     }
 
     #[test]

@@ -170,12 +170,13 @@ fn a_server_that_is_killed_midway_leaves_honest_errors() {
     let server = Server::start(site.path(), &[]);
     let address = server.address.to_string();
     let result = load_while(&address, || drop(server));
-    // One answer per connection may be lost on the way; from then on nobody listens.
+    // One answer per connection may be lost on the way, and one connection each that nobody had accepted yet; from then on
+    // nobody listens.
     assert!(result["requests"].as_u64().unwrap() > 0);
     assert!(count(&result, "connect_refused") > 100, "{}", result["errors"]);
     let lost =
         ["reset", "closed_early", "short_response"].map(|error| count(&result, error)).iter().sum::<u64>();
-    assert!(lost <= 4, "{}", result["errors"]);
+    assert!(lost <= 12, "{}", result["errors"]);
     let timeline = result["timeline"].as_array().unwrap();
     assert_eq!(timeline[2]["requests"], 0, "{timeline:?}");
     assert_ne!(result["verdict"], "VALID");
@@ -224,6 +225,8 @@ fn what_is_expected_of_answers_is_a_goal() {
     let output = bench(&server.url("/missing"), &["-n", "50", "--expect-status", "200"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("bad status (50 times)"), "{output:?}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["unexpected_statuses"]["404"], 50);
     server.stop();
 }
 

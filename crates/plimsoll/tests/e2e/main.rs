@@ -13,6 +13,7 @@ mod lab;
 mod lifecycle;
 mod load;
 mod log;
+mod overload;
 mod pressure;
 mod requests;
 mod study;

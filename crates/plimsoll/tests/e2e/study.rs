@@ -41,6 +41,8 @@ text = "two reactors are twice one"
 left = { target = "pool", at = { reactors = 2, time = "10ms" } }
 right = { target = "pool", at = { reactors = 1, time = "10ms" } }
 at_least = 1.5
+[quick]
+duration_s = 0.2
 "#;
 
 fn study(dir: &Path) -> PathBuf {
@@ -102,6 +104,13 @@ fn an_experiment_that_is_killed_goes_on_where_it_was() {
     first.wait().unwrap();
     let before = runs();
     assert!((3..36).contains(&before), "{before}");
+    // The quick form is another experiment.
+    let quick =
+        plimsoll().args(["lab", "run"]).arg(&file).args(["--quick", "--resume"]).arg(&out).output().unwrap();
+    assert!(
+        !quick.status.success() && String::from_utf8_lossy(&quick.stderr).contains("differs"),
+        "{quick:?}"
+    );
     output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--resume").arg(&out));
     assert_eq!(results(&out)["runs"].as_array().unwrap().len(), 36);
     // No server is left behind, neither by the one that was killed.

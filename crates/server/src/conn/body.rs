@@ -6,7 +6,9 @@ use std::time::Duration;
 use engine::{Buf, Error, Transport};
 use wire::{ChunkedDecoder, FieldStorage, Framing, Reject, Status, parse_request};
 
-use super::{Cargo, Close, Context, Rest, delegate_cargo, flush};
+use super::delegate::delegate_cargo;
+use super::errand::Cargo;
+use super::{Close, Context, Rest, flush};
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
 
@@ -54,7 +56,7 @@ pub(super) async fn answer<T: Transport, H: Handler>(
     let request = Request { head: &parsed, peer, body: &body };
     if context.workers.is_some() && context.handler.place(&request) == Place::Worker {
         let class = context.handler.class(&request);
-        let cargo = Cargo { input: head, body, response, peer, panicked: false };
+        let cargo = Cargo { input: head, body, response, peer, panicked: false, turned_away: false };
         return delegate_cargo(context, cargo, class).await.map(|cargo| Ok(cargo.response));
     }
     context.call(&request, &mut response);

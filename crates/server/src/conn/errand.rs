@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 use engine::Buf;
 use wire::{FieldStorage, parse_request};
@@ -24,6 +25,8 @@ struct State {
     /// The connection has ended, and waits no more.
     abandoned: bool,
     waker: Option<Waker>,
+    /// When it was sent off.
+    since: Instant,
 }
 
 /// What travels: the input with the request's head at its front, and the response to fill in.
@@ -35,12 +38,15 @@ pub(crate) struct Cargo {
     pub(crate) peer: SocketAddr,
     /// The handler panicked.
     pub(crate) panicked: bool,
+    /// It has waited too long, and nobody has looked at it.
+    pub(crate) turned_away: bool,
 }
 
 impl Errand {
     /// An errand that is not under way.
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Errand(Mutex::new(State { cargo: None, done: false, abandoned: false, waker: None })))
+        let since = Instant::now();
+        Arc::new(Errand(Mutex::new(State { cargo: None, done: false, abandoned: false, waker: None, since })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -49,7 +55,13 @@ impl Errand {
 
     /// Loads the cargo; before it is handed to a worker.
     pub(super) fn load(&self, cargo: Cargo) {
-        *self.state() = State { cargo: Some(cargo), done: false, abandoned: false, waker: None };
+        let since = Instant::now();
+        *self.state() = State { cargo: Some(cargo), done: false, abandoned: false, waker: None, since };
+    }
+
+    /// When it was sent off.
+    pub(crate) fn since(&self) -> Instant {
+        self.state().since
     }
 
     /// Takes the cargo, on either side.
@@ -114,6 +126,12 @@ pub(crate) fn run<H: Handler>(errand: &Errand, handler: &H, limits: &wire::Limit
     errand.complete(cargo)
 }
 
+/// Sends an errand back that has waited too long. False if its connection was gone by then.
+pub(crate) fn turn_away(errand: &Errand) -> bool {
+    let Some(cargo) = errand.unload() else { return false };
+    errand.complete(Cargo { turned_away: true, ..cargo })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,7 +140,7 @@ mod tests {
         let mut input = Buf::new();
         input.append(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
         let peer = ([127, 0, 0, 1], 1).into();
-        Cargo { input, body: Vec::new(), response: Box::default(), peer, panicked: false }
+        Cargo { input, body: Vec::new(), response: Box::default(), peer, panicked: false, turned_away: false }
     }
 
     fn poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> Poll<T> {

@@ -3,6 +3,7 @@
 mod addresses;
 mod body;
 mod context;
+mod delegate;
 mod discard;
 mod errand;
 mod ids;
@@ -18,14 +19,14 @@ use wire::{FieldStorage, Framing, Method, Reject, Status, Version, parse_request
 
 pub(crate) use addresses::Addresses;
 pub(crate) use context::{Context, Setup};
-pub(crate) use errand::{Errand, run as run_errand};
+pub(crate) use errand::{Errand, run as run_errand, turn_away as turn_errand_away};
 pub(crate) use ids::RequestIds;
 
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
 use crate::service::REFUSAL;
+use delegate::delegate;
 use discard::{discard, linger};
-use errand::Cargo;
 use write::{send_body, write_head};
 
 /// Answers after which a connection lets others have their turn, however many more requests it has sent.
@@ -218,46 +219,6 @@ fn take_turn<T: Transport, H: Handler>(
     context.call(&request, &mut response);
     wire.consume(length);
     Turn::Answered(response, rest)
-}
-
-/// Has a worker answer the request at the front of the input, whose head is `length` bytes long.
-async fn delegate<T: Transport, H: Handler>(
-    wire: &mut T,
-    context: &Context<H>,
-    length: usize,
-    response: Box<Response>,
-    peer: SocketAddr,
-    class: Class,
-) -> Result<Box<Response>, Close> {
-    let input = wire.take_input();
-    let cargo = Cargo { input, body: Vec::new(), response, peer, panicked: false };
-    let cargo = delegate_cargo(context, cargo, class).await?;
-    wire.restore_input(cargo.input);
-    wire.consume(length);
-    Ok(cargo.response)
-}
-
-/// Has a worker answer the request at the front of a cargo's input, and returns all that travelled.
-async fn delegate_cargo<H: Handler>(
-    context: &Context<H>,
-    cargo: Cargo,
-    class: Class,
-) -> Result<Cargo, Close> {
-    let Some(workers) = &context.workers else { return Err(Close::Done) };
-    let errand = context.take_errand();
-    errand.load(cargo);
-    let refused = !context.hand_over(workers, &errand, class);
-    let cargo = if refused { errand.unload() } else { errand.returned().await };
-    let Some(mut cargo) = cargo else { return Err(Close::Done) };
-    context.give_errand(errand);
-    if cargo.panicked {
-        Counters::count(&context.counters.handler_panics);
-    }
-    if refused {
-        Counters::count(&context.counters.queue_refused);
-        cargo.response.plain(Status::SERVICE_UNAVAILABLE).field("Retry-After", b"1");
-    }
-    Ok(cargo)
 }
 
 /// Writes an answer, and reads what the request still has for a body.

@@ -82,6 +82,8 @@ counters! {
     handler_panics,
     /// Requests answered with 503 because the queue of the workers was full.
     queue_refused,
+    /// Requests answered with 503 because they had waited too long for a worker.
+    queue_late,
     /// Bytes of requests.
     bytes_received,
     /// Bytes of answers that were handed to the kernel.
@@ -99,6 +101,11 @@ impl Counters {
     /// Adds a number.
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         engine::counter::add(counter, n);
+    }
+
+    /// Reads a counter.
+    pub(crate) fn read(counter: &AtomicU64) -> u64 {
+        counter.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Counts an answer.

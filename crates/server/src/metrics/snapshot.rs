@@ -142,6 +142,7 @@ impl<H: Handler> Monitor<H> {
             rejected: vec![
                 ("connections_full", refused),
                 ("queue_full", totals.queue_refused),
+                ("queue_delay", totals.queue_late),
                 ("bad_head", totals.heads_refused),
                 ("head_timeout", totals.head_timeouts),
                 ("request_timeout", totals.request_timeouts),

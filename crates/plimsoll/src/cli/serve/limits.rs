@@ -6,6 +6,8 @@ use bytesize::ByteSize;
 use engine::listen::BACKLOG;
 use server::Limits;
 
+use crate::cli::say;
+
 /// Most that a request body may be allowed to have; it is held in memory.
 const MOST_BODY: ByteSize = ByteSize(1 << 30);
 
@@ -41,6 +43,10 @@ pub(super) struct LimitFlags {
     /// Time for a whole request, from its first byte to the last one of its answer: 503, or it is cut off; 0s for no limit
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     request_timeout: Duration,
+    /// How long requests may wait for a worker in the long run: where none has waited less for 100ms, those that have waited
+    /// twice as long get 503 at once, and the others are answered in time; 0s for no limit
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
+    queue_delay: Duration,
     /// Requests after which a connection is closed; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     requests_per_connection: u32,
@@ -56,7 +62,13 @@ pub(super) struct LimitFlags {
 }
 
 impl LimitFlags {
-    pub(super) fn resolve(&self) -> anyhow::Result<Limits> {
+    /// The bounds, for a server with so many pools of workers.
+    pub(super) fn resolve(&self, pools: usize) -> anyhow::Result<Limits> {
+        if pools == 0 && !self.queue_delay.is_zero() {
+            say!(
+                "plimsoll: warning: --queue-delay has no effect: no requests wait for workers in this model"
+            );
+        }
         let most = engine::BUF_BYTES as u64;
         anyhow::ensure!(
             (64..=most).contains(&self.header_bytes.0),
@@ -93,6 +105,7 @@ impl LimitFlags {
             send_time: self.send_timeout,
             least_rate: self.min_rate.0,
             request_time: (!self.request_timeout.is_zero()).then_some(self.request_timeout),
+            queue_delay: (!self.queue_delay.is_zero()).then_some(self.queue_delay),
             requests_per_connection: self.requests_per_connection,
             connections_per_address: self.connections_per_address,
             ..Limits::default()

@@ -77,7 +77,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         print!("{}\n{}", topology::diagram(&topology), table(&choices));
         return Ok(ExitCode::SUCCESS);
     }
-    let limits = args.limits.resolve().map_err(Failure::usage)?;
+    let limits = args.limits.resolve(topology.pools()).map_err(Failure::usage)?;
     let site = args.site.open(&args.dir, &topology).map_err(Failure::usage)?;
     let door = site::kept_by(site.root());
     // Before the first thread starts, so that no signal is missed.
