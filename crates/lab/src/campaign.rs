@@ -17,7 +17,7 @@ use crate::summary::summarise;
 /// Measures one run of a cell; its number counts from 0 over the whole experiment.
 pub(crate) type Measure<'a> = dyn FnMut(usize, &CellKey) -> Result<(Outcome, ServerUse), String> + 'a;
 
-/// Longest part of the time that may go into writing down what is known so far.
+/// One part of so many of the time may go into writing down what is known so far.
 const KEEPING: u32 = 20;
 
 /// All runs of an experiment.

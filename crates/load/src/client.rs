@@ -8,7 +8,7 @@ use engine::{Deadline, Driver, Error, Io, More, Stream, Tcp};
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::io::Errno;
-use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_tcp_quickack};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use crate::exchange::{Answer, Exchange, Manner};
@@ -225,6 +225,11 @@ async fn connect<D: Driver>(io: &Io<D>, job: &Job, until: Deadline) -> Result<Tc
         // The port is chosen when it is known where to: a port that is taken for one server is free for another.
         setsockopt(&socket, IpBindAddressNoPort, &true).map_err(|_| Fault::ConnectFailed)?;
         bind(&socket, &source).map_err(|_| Fault::ConnectFailed)?;
+    }
+    if job.close {
+        // The request follows at once, and the end behind the answer: acknowledgements can travel with them. That spares two
+        // of some nine packets, which cost more than all else here. Where the kernel does not know it, it costs them.
+        let _ = set_tcp_quickack(&socket, false);
     }
     if let Some(bytes) = job.manner.receive_buffer() {
         // The kernel takes its least if this is less.

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::{Client, MODELS, Server, site};
+use crate::browser::chromium;
+use crate::common::{Client, MODELS, Server, has, output_of, plimsoll, site};
 
 /// A server with an operator's listener, and that one's address.
 fn start(flags: &[&str]) -> (Server, SocketAddr, tempfile::TempDir) {
@@ -141,4 +143,33 @@ fn health_and_readiness_are_told_and_readiness_ends_with_the_stop() {
     assert_eq!(rest.len(), 1000);
     server.wait();
     assert!(TcpStream::connect(admin).is_err(), "it ends with the server");
+}
+
+#[test]
+fn the_status_page_follows_a_server_in_a_browser() {
+    if !has("chromium", "chromium") {
+        return;
+    }
+    let (server, admin, _site) = start(&["--model", "reactor-pool", "--workers", "2"]);
+    let load = ["bench", &server.url("/work?sleep=5ms"), "-c", "2", "-d", "12s", "-q", "--json", "-"];
+    let mut load = plimsoll().args(load).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let profile = tempfile::tempdir().unwrap();
+    let mut page = chromium(profile.path());
+    page.args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=8000"]);
+    let text = output_of(page.arg("--dump-dom").arg(format!("http://{admin}/status")));
+    load.kill().unwrap();
+    load.wait().unwrap();
+    assert!(!text.contains("CONSOLE"), "{text}");
+    for part in [
+        "pool worker-0 in use",
+        "Requests per second",
+        "wait in the queue",
+        "data-looks=",
+        "p99 of their work",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let said = text.split("role=\"status\">").nth(1).unwrap().split('<').next().unwrap();
+    assert!(!said.starts_with("Two looks") && !said.contains("does not answer"), "{said}");
+    server.stop();
 }

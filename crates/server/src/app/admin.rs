@@ -6,6 +6,9 @@ use wire::{Method, Status};
 use crate::handler::{Body, Handler, Request, Response};
 use crate::metrics::{Snapshot, prometheus};
 
+/// The page that follows a server: it looks at /metrics.json once a second.
+const STATUS: &str = include_str!("../../assets/status.html");
+
 /// Answers the operator's questions about a server.
 pub struct Admin {
     snapshot: Box<dyn Fn() -> Snapshot + Send + Sync>,
@@ -42,6 +45,7 @@ impl Handler for Admin {
                 Ok(page) => text(response, Status::OK, "application/json", page),
                 Err(error) => text(response, Status::INTERNAL_SERVER_ERROR, "text/plain", error.to_string()),
             },
+            "/status" => text(response, Status::OK, "text/html; charset=utf-8", STATUS),
             "/" => text(
                 response,
                 Status::OK,
@@ -49,7 +53,8 @@ impl Handler for Admin {
                 "/healthz       200 while the process lives\n\
                  /readyz        200 while it takes work, 503 once it is stopping\n\
                  /metrics       everything it counts, for Prometheus\n\
-                 /metrics.json  the same as JSON\n",
+                 /metrics.json  the same as JSON\n\
+                 /status        how it is doing, as a page that follows it\n",
             ),
             _ => _ = response.plain(Status::NOT_FOUND),
         }

@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// Address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Address and port for the operator: /healthz, /readyz, /metrics and /metrics.json [default: none]
+    /// Address and port for the operator: /healthz, /readyz, /metrics, /metrics.json and /status [default: none]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
     /// Go on in the background once it serves; not needed under a supervisor such as systemd
