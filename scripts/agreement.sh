@@ -84,17 +84,15 @@ for _ in $(seq "$rounds"); do
     done
 done >"$dir/all"
 
-median() { # SERVER TOOL COLUMN
-    awk -v s="$1" -v t="$2" -v k="$3" '$1 == s && $2 == t { print $k }' "$dir/all" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'
-}
+. scripts/median.sh
 printf '| server | tool | requests/s | p50 us | p99 us | plimsoll / it |\n|---|---|---:|---:|---:|---:|\n'
 status=0
 for server in work-5ms nginx apache; do
-    ours=$(median $server plimsoll 3)
+    ours=$(median "$dir/all" 3 $server plimsoll)
     for tool in plimsoll wrk ab; do
-        rate=$(median $server $tool 3)
+        rate=$(median "$dir/all" 3 $server $tool)
         ratio=$(awk "BEGIN { printf \"%.3f\", $ours / $rate }")
-        printf '| %s | %s | %.0f | %s | %s | %s |\n' $server $tool "$rate" "$(median $server $tool 4)" "$(median $server $tool 5)" "$ratio"
+        printf '| %s | %s | %.0f | %s | %s | %s |\n' $server $tool "$rate" "$(median "$dir/all" 4 $server $tool)" "$(median "$dir/all" 5 $server $tool)" "$ratio"
         # Only where the server sets the rate does it say that a tool counts right: elsewhere the cheaper tool is faster.
         if [ $server = work-5ms ] && awk "BEGIN { exit !($ratio < 0.97 || $ratio > 1.03) }"; then
             echo "agreement: $server: $tool and plimsoll differ by more than 3 %" >&2

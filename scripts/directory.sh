@@ -89,13 +89,11 @@ for at in $(seq "$rounds"); do
     round plimsoll-no-sandbox "$plimsoll" serve "$dir/root" --listen 127.0.0.1:8099 --model reuseport --reactors 1 --sandbox off
     round nginx nginx -c "$dir/nginx.conf" -g 'daemon off;'
 done | tee "$dir/rounds"
-median() { # NAME COLUMN
-    awk -v name="$1" -v column="$2" '$1 == name { print $column }' "$dir/rounds" | sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
-}
+. scripts/median.sh
 printf '\n| server | CPU us per request | KiB resident before | after |\n|---|---:|---:|---:|\n'
 for name in plimsoll plimsoll-no-sandbox nginx; do
-    printf '| %s | %s | %s | %s |\n' "$name" "$(median "$name" 2)" "$(median "$name" 3)" "$(median "$name" 4)"
+    printf '| %s | %s | %s | %s |\n' "$name" "$(median "$dir/rounds" 2 "$name")" "$(median "$dir/rounds" 3 "$name")" "$(median "$dir/rounds" 4 "$name")"
 done
-ratio=$(awk "BEGIN { printf \"%.2f\", $(median plimsoll 2) / $(median nginx 2) }")
+ratio=$(awk "BEGIN { printf \"%.2f\", $(median "$dir/rounds" 2 plimsoll) / $(median "$dir/rounds" 2 nginx) }")
 echo "directory: $ratio x nginx; at most 1.5 x is the budget"
 awk "BEGIN { exit !($ratio <= 1.5) }"

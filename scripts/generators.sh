@@ -63,14 +63,12 @@ for round in $(seq "$rounds"); do
 done | tee "$dir/all"
 
 printf '\n| generator | connections | requests/s | client CPU us per request |\n|---|---:|---:|---:|\n'
-median() { # NAME CONNECTIONS COLUMN
-    awk -v n="$1" -v c="$2" -v k="$3" '$1 == n && $2 == c { print $k }' "$dir/all" | sort -n | awk '{ a[NR] = $1 } END { print a[int((NR + 1) / 2)] }'
-}
+. scripts/median.sh
 for c in 64 1000 close; do
     for name in $(awk '{ print $1 }' "$dir/all" | awk '!seen[$0]++'); do
-        printf '| %s | %s | %s | %s |\n' "$name" $c "$(median "$name" $c 3)" "$(median "$name" $c 4)"
+        printf '| %s | %s | %s | %s |\n' "$name" $c "$(median "$dir/all" 3 "$name" $c)" "$(median "$dir/all" 4 "$name" $c)"
     done
 done
 for c in 64 1000; do
-    awk "BEGIN { printf \"generators: at $c connections %.2f x the rate of wrk; at least 1.2 x is the budget\\n\", $(median plimsoll $c 3) / $(median wrk $c 3) }"
+    awk "BEGIN { printf \"generators: at $c connections %.2f x the rate of wrk; at least 1.2 x is the budget\\n\", $(median "$dir/all" 3 plimsoll $c) / $(median "$dir/all" 3 wrk $c) }"
 done

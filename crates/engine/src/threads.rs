@@ -195,7 +195,7 @@ impl<S: Service> Threads<S> {
             let owner = Owner::new(index, &service, &counters[index]).expect("memory for a thread's buffers");
             theirs.register(index, owner.io.driver().interrupt());
             let stop = stop.clone();
-            move |accepted: Accepted| owner.serve(accepted, stop.clone())
+            move |_, accepted: Accepted| owner.serve(accepted, stop.clone())
         };
         let (workers, threads) = Workers::start_with("thread", &Setup::of(&self.topology), prepare)?;
         // While connections wait for a thread, an answer is the last on its connection: the thread is wanted.

@@ -1,5 +1,6 @@
 //! All runs of an experiment, one after the other, each kept as soon as it is made.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use load::sample::ServerUse;
@@ -7,10 +8,10 @@ use load::{Outcome, Switch, Verdict};
 
 use crate::error::Error;
 use crate::gates::judge_run;
-use crate::order::{self, Search};
+use crate::key::CellKey;
+use crate::order::{self, Next, Search};
 use crate::plan::Plan;
-use crate::results::{CellKey, Results, Run};
-use crate::run::Progress;
+use crate::results::{Results, Run};
 use crate::store::Store;
 use crate::summary::summarise;
 
@@ -19,6 +20,19 @@ pub(crate) type Measure<'a> = dyn FnMut(usize, &CellKey) -> Result<(Outcome, Ser
 
 /// One part of so many of the time may go into writing down what is known so far.
 const KEEPING: u32 = 20;
+
+/// What can be said while an experiment runs.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Runs that are over.
+    pub done: usize,
+    /// Runs in all.
+    pub total: usize,
+    /// The run under way, in words.
+    pub cell: String,
+    /// About how long the rest takes.
+    pub left: Duration,
+}
 
 /// All runs of an experiment.
 pub(crate) struct Campaign<'a> {
@@ -39,19 +53,19 @@ impl Campaign<'_> {
         measure: &mut Measure<'_>,
     ) -> Result<Results, Error> {
         let start = Instant::now();
-        let mut fixed = order::rounds(self.plan).into_iter();
+        let is_made =
+            |(round, _, cell): &Next| before.iter().any(|run| run.round == *round && run.cell == *cell);
+        let mut fixed: VecDeque<Next> = order::rounds(self.plan).into();
+        fixed.retain(|next| !is_made(next));
         let mut search = self.budget.map(|budget| Search::new(self.plan, budget));
         let total = results.planned_runs as usize;
         let first = before.len();
         results.runs = before;
         let mut keep_at = start;
         loop {
-            let made = |run: &Run, (round, cell): (u32, &CellKey)| run.round == round && run.cell == *cell;
             let next = match &mut search {
                 Some(search) => search.next(&results.runs),
-                None => {
-                    fixed.find(|(round, _, cell)| !results.runs.iter().any(|run| made(run, (*round, cell))))
-                }
+                None => fixed.pop_front(),
             };
             let Some((round, position, cell)) = next else { break };
             let number = results.runs.len();

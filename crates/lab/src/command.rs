@@ -4,8 +4,8 @@ use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::key::CellKey;
 use crate::plan::{Target, filled};
-use crate::results::CellKey;
 
 /// Directories of servers that are often not in the search path of a user.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];

@@ -1,7 +1,8 @@
 //! Two results of the same experiment side by side: two versions, two hosts, and whether one is worse.
 
+use crate::key::CellKey;
 use crate::report::number;
-use crate::results::{CellKey, Estimate, Results, Run};
+use crate::results::{Estimate, Results, Run};
 use crate::stats::{permutation_p, ratio, rejected};
 
 /// How far a figure may get worse before it counts, relative.
@@ -29,9 +30,9 @@ pub struct Change {
 type Figure = (&'static str, bool, fn(&Run) -> Option<f64>);
 
 const FIGURES: [Figure; 3] = [
-    ("requests per second", true, |run| Some(run.outcome.as_ref()?.requests_per_second)),
-    ("CPU per request", false, |run| Some(run.server.as_ref()?.cpu_us_per_request).filter(|cpu| *cpu > 0.0)),
-    ("p99", false, |run| Some(run.outcome.as_ref()?.response_time_us.p99? as f64)),
+    ("requests per second", true, Run::rate),
+    ("CPU per request", false, Run::cpu),
+    ("p99", false, Run::p99),
 ];
 
 /// Every figure of every cell that both results have.
@@ -40,8 +41,7 @@ pub fn compare(first: &Results, second: &Results) -> Vec<Change> {
     let mut chances = Vec::new();
     for cell in &second.cells {
         for (figure, more, get) in FIGURES {
-            let of = |results| values(results, &cell.key, get);
-            let (before, after) = (of(first), of(second));
+            let (before, after) = (first.values(&cell.key, get), second.values(&cell.key, get));
             let Some(ratio) = ratio(&after, &before, second.seed) else { continue };
             let low = ratio.high < 1.0 - TOLERANCE;
             let high = ratio.low > 1.0 + TOLERANCE;
@@ -56,11 +56,6 @@ pub fn compare(first: &Results, second: &Results) -> Vec<Change> {
         change.better &= proven;
     }
     changes
-}
-
-fn values(results: &Results, key: &CellKey, get: fn(&Run) -> Option<f64>) -> Vec<f64> {
-    let sound = results.runs.iter().filter(|run| run.cell == *key && run.failure.is_none());
-    sound.filter_map(get).collect()
 }
 
 /// The changes as text, those that are proven first.

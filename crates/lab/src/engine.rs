@@ -1,5 +1,6 @@
 //! Other load generators as the load of an experiment: their command lines, and what they print.
 
+use std::io;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -20,25 +21,33 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// Their names, and with what they are installed.
-    pub(crate) const ALL: [(&'static str, Engine, &'static str); 3] = [
-        ("ab", Engine::Ab, "apt-get install apache2-utils"),
-        ("wrk", Engine::Wrk, "apt-get install wrk"),
-        ("h2load", Engine::H2load, "apt-get install nghttp2-client"),
-    ];
+    pub(crate) const ALL: [Engine; 3] = [Engine::Ab, Engine::Wrk, Engine::H2load];
 
-    /// The one of this name; `None` for our own.
+    /// Its name, which is that of its program.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Engine::Ab => "ab",
+            Engine::Wrk => "wrk",
+            Engine::H2load => "h2load",
+        }
+    }
+
+    /// The Debian package it comes in.
+    fn package(self) -> &'static str {
+        match self {
+            Engine::Ab => "apache2-utils",
+            Engine::Wrk => "wrk",
+            Engine::H2load => "nghttp2-client",
+        }
+    }
+
+    /// The one of this name.
     ///
     /// # Errors
     /// Nothing of this name is known.
-    pub(crate) fn named(name: &str) -> Result<Option<Self>, String> {
-        if name == "plimsoll" {
-            return Ok(None);
-        }
-        match Engine::ALL.into_iter().find(|(known, ..)| *known == name) {
-            Some((_, engine, _)) => Ok(Some(engine)),
-            None => Err(format!("load engine {name:?}: there are plimsoll, ab, wrk and h2load")),
-        }
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        let known = Engine::ALL.into_iter().find(|engine| engine.name() == name);
+        known.ok_or_else(|| format!("load.engine: {name:?}: there are plimsoll, ab, wrk and h2load"))
     }
 
     fn words(self, plan: &Plan, seconds: f64) -> Vec<String> {
@@ -53,31 +62,28 @@ impl Engine {
                 let kept: &[&str] = if plan.close { &[] } else { &["-k"] };
                 [&["-q", "-r"], kept, &["-c", &connections, "-t", &time, "-n", "20000000", &url]].concat()
             }
-            Engine::Wrk => {
-                let time: &[&str] = &["--latency", "-t", &threads, "-c", &connections, "-d", &time];
-                [time, if plan.close { &close } else { &[] }, &[&url]].concat()
-            }
-            Engine::H2load => {
-                let time: &[&str] = &["--h1", "-t", &threads, "-c", &connections, "-D", &time];
-                [time, if plan.close { &close } else { &[] }, &[&url]].concat()
+            Engine::Wrk | Engine::H2load => {
+                let (kind, for_time) = if self == Engine::Wrk { ("--latency", "-d") } else { ("--h1", "-D") };
+                let load: &[&str] = &[kind, "-t", &threads, "-c", &connections, for_time, &time];
+                [load, if plan.close { &close } else { &[] }, &[&url]].concat()
             }
         };
         words.into_iter().map(String::from).collect()
     }
 
-    /// Runs a load, and looks after whoever watches meanwhile; `watch` says whether to go on.
+    /// Runs a load; `watch` is called with the phase every now and then.
     ///
     /// # Errors
-    /// It is not installed, failed, or printed something else than expected; or there was no reason to go on.
+    /// It is not installed, failed, or printed something else than expected; or it was stopped.
     pub(crate) fn run(
         self,
         plan: &Plan,
         stop: &Switch,
         watch: &mut dyn FnMut(load::Phase),
     ) -> Result<Outcome, String> {
-        let (name, _, install) =
-            Engine::ALL.into_iter().find(|(_, engine, _)| *engine == self).unwrap_or(Engine::ALL[0]);
-        let program = find(name).ok_or_else(|| format!("{name} is not installed: {install}"))?;
+        let name = self.name();
+        let program = find(name)
+            .ok_or_else(|| format!("{name} is not installed: apt-get install {}", self.package()))?;
         let Stop::Seconds(seconds) = plan.stop else { return Err("a number of seconds is needed".into()) };
         let call = |seconds: f64, phase: load::Phase, watch: &mut dyn FnMut(load::Phase)| {
             let mut command = Command::new(&program);
@@ -198,31 +204,29 @@ fn micros(text: &str) -> Option<f64> {
 }
 
 /// What a command prints, while somebody watches.
-fn output(mut command: Command, stop: &Switch, watch: &mut dyn FnMut()) -> Result<String, String> {
-    let file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
-    let out = file.reopen().map_err(|error| error.to_string())?;
-    let errors = out.try_clone().map_err(|error| error.to_string())?;
-    let mut child =
-        command.stdin(Stdio::null()).stdout(out).stderr(errors).spawn().map_err(|error| error.to_string())?;
+fn output(mut command: Command, stop: &Switch, watch: &mut dyn FnMut()) -> io::Result<String> {
+    let file = tempfile::NamedTempFile::new()?;
+    let out = file.reopen()?;
+    let errors = out.try_clone()?;
+    let mut child = command.stdin(Stdio::null()).stdout(out).stderr(errors).spawn()?;
     let status = loop {
-        match child.try_wait() {
-            Ok(Some(status)) => break status,
-            Ok(None) if stop.is_set() => {
+        match child.try_wait()? {
+            Some(status) => break status,
+            None if stop.is_set() => {
                 let _ = (child.kill(), child.wait());
-                return Err("it was stopped".into());
+                return Err(io::Error::other("it was stopped"));
             }
-            Ok(None) => {}
-            Err(error) => return Err(error.to_string()),
+            None => {}
         }
         watch();
         thread::sleep(LOOK);
     };
-    let text = std::fs::read_to_string(file.path()).map_err(|error| error.to_string())?;
+    let text = std::fs::read_to_string(file.path())?;
     if status.success() {
         return Ok(text);
     }
-    let last = text.trim().lines().last().unwrap_or_default().to_owned();
-    Err(format!("it ended with {status}: {last}"))
+    let last = text.trim().lines().last().unwrap_or_default();
+    Err(io::Error::other(format!("it ended with {status}: {last}")))
 }
 
 #[cfg(test)]
@@ -283,10 +287,10 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_no_figure() {
-        for (_, engine, _) in Engine::ALL {
+        for engine in Engine::ALL {
             let mut outcome = Outcome::empty(&Plan::new("http://x/"));
             assert!(engine.read("command not found\n", &mut outcome).is_none());
         }
-        assert!(Engine::named("siege").is_err() && Engine::named("plimsoll") == Ok(None));
+        assert!(Engine::named("siege").is_err() && Engine::named("wrk") == Ok(Engine::Wrk));
     }
 }

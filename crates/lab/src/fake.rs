@@ -6,7 +6,8 @@ use load::{Client, Distribution, Outcome, Stop, Verdict};
 
 use load::sample::ServerUse;
 
-use crate::results::{CellKey, Results, Run, SCHEMA};
+use crate::key::CellKey;
+use crate::results::{Results, Run, SCHEMA};
 
 /// A cell of a target at a number of connections.
 pub(crate) fn key(target: &str, connections: u32) -> CellKey {

@@ -3,10 +3,9 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use serde::{Deserialize, Serialize};
 
 /// Fewest levels of load that a fit needs.
-const FEWEST: usize = 6;
+pub(crate) const FEWEST: usize = 6;
 
 /// Least share of the variation that a fit must explain.
 const LEAST_R2: f64 = 0.9;
@@ -15,7 +14,7 @@ const LEAST_R2: f64 = 0.9;
 const RESAMPLES: usize = 200;
 
 /// The Universal Scalability Law (Gunther: Guerrilla Capacity Planning, 2007): X(N) = g N / (1 + a (N - 1) + b N (N - 1)).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Usl {
     /// Rate of one client, g, per second.
     pub gamma: f64,
@@ -27,13 +26,6 @@ pub struct Usl {
     pub r2: f64,
     /// The load at which the rate is highest, sqrt((1 - a) / b), with its 95 % interval.
     pub peak: (f64, f64, f64),
-}
-
-impl Usl {
-    /// The rate that the law gives for a load; not asked for beyond twice the highest that was measured.
-    pub fn rate(&self, load: f64) -> f64 {
-        rate(&[self.gamma, self.alpha, self.beta], load)
-    }
 }
 
 fn rate([gamma, alpha, beta]: &[f64; 3], n: f64) -> f64 {

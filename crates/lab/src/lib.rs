@@ -15,6 +15,7 @@ mod error;
 mod fake;
 pub mod fit;
 mod gates;
+mod key;
 mod order;
 mod plan;
 mod process;
@@ -26,13 +27,12 @@ mod store;
 mod summary;
 pub mod tune;
 
+pub use campaign::Progress;
 pub use catalogue::{Experiment, find, known};
 pub use error::Error;
+pub use key::{CellKey, Levels};
 pub use load::Verdict;
 pub use load::sample::ServerUse;
 pub use plan::{Claim, Level, Load, Plan, Side, did_you_mean};
-pub use results::{
-    BudgetOutcome, Cell, CellKey, ClaimOutcome, Estimate, Judgement, Levels, Results, Run, SCHEMA,
-};
-
-pub use run::{Options, Progress, Summary, run};
+pub use results::{BudgetOutcome, Cell, ClaimOutcome, Estimate, Judgement, Results, Run, SCHEMA};
+pub use run::{Options, Summary, run};

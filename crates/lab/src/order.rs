@@ -1,15 +1,15 @@
 //! Which cell is run next: all of them in shuffled rounds, or, where time is short, where the answer is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use load::Verdict;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use crate::key::CellKey;
 use crate::plan::Plan;
-use crate::results::{CellKey, Run};
+use crate::results::Run;
 use crate::stats::median;
 
 /// How close to the best a cell must be to be worth another look, relative.
@@ -76,30 +76,28 @@ impl<'a> Search<'a> {
 
     fn choose(&mut self, runs: &[Run]) -> Option<CellKey> {
         let known = rates(runs);
+        let tried: BTreeSet<&CellKey> = runs.iter().map(|run| &run.cell).collect();
         while let Some(cell) = self.coarse.pop() {
-            if !runs.iter().any(|run| run.cell == cell) {
+            if !tried.contains(&cell) {
                 return Some(cell);
             }
         }
         if Instant::now() < self.explore_until
-            && let Some(cell) = self.neighbour(runs, &known)
+            && let Some(cell) = self.neighbour(&tried, &known)
         {
             return Some(cell);
         }
-        let of_all = |cell: &CellKey| cell.of(&CellKey::default());
-        let of_target = |cell: &CellKey| CellKey { setting: BTreeMap::new(), ..cell.clone() };
-        self.again(&groups(&known, of_all)).or_else(|| self.again(&groups(&known, of_target))).or_else(|| {
-            let unknown = |cell: &&CellKey| !runs.iter().any(|run| run.cell == **cell);
-            self.cells.iter().find(unknown).cloned()
-        })
+        let again = |common: fn(&CellKey) -> CellKey| self.again(&groups(&known, common));
+        again(CellKey::without_contender)
+            .or_else(|| again(CellKey::without_setting))
+            .or_else(|| self.cells.iter().find(|cell| !tried.contains(cell)).cloned())
     }
 
     /// A neighbour of the best setting of a target that nobody has looked at.
-    fn neighbour(&self, runs: &[Run], known: &BTreeMap<CellKey, Vec<f64>>) -> Option<CellKey> {
-        for (_, cells) in groups(known, |cell| CellKey { setting: BTreeMap::new(), ..cell.clone() }) {
+    fn neighbour(&self, tried: &BTreeSet<&CellKey>, known: &BTreeMap<CellKey, Vec<f64>>) -> Option<CellKey> {
+        for (_, cells) in groups(known, CellKey::without_setting) {
             let Known { cell: best, .. } = cells.into_iter().max_by(|a, b| a.rate.total_cmp(&b.rate))?;
-            let is_new =
-                |cell: &&CellKey| self.beside(cell, best) && !runs.iter().any(|run| run.cell == **cell);
+            let is_new = |cell: &&CellKey| self.beside(cell, best) && !tried.contains(cell);
             if let Some(cell) = self.cells.iter().find(is_new) {
                 return Some(cell.clone());
             }
@@ -119,9 +117,7 @@ impl<'a> Search<'a> {
 
     /// Whether a cell differs from another by one step of one factor.
     fn beside(&self, cell: &CellKey, other: &CellKey) -> bool {
-        if (CellKey { setting: BTreeMap::new(), ..cell.clone() })
-            != (CellKey { setting: BTreeMap::new(), ..other.clone() })
-        {
+        if cell.without_setting() != other.without_setting() {
             return false;
         }
         let steps = cell.setting.iter().map(|(name, level)| {
@@ -162,9 +158,9 @@ fn place(plan: &Plan, name: &str, level: &str) -> (usize, usize) {
 /// Rates of every cell that was measured soundly.
 fn rates(runs: &[Run]) -> BTreeMap<CellKey, Vec<f64>> {
     let mut rates = BTreeMap::<_, Vec<_>>::new();
-    for run in runs.iter().filter(|run| !matches!(run.verdict, Verdict::Invalid(_))) {
-        if let Some(outcome) = &run.outcome {
-            rates.entry(run.cell.clone()).or_default().push(outcome.requests_per_second);
+    for run in runs.iter().filter(|run| run.is_sound()) {
+        if let Some(rate) = run.rate() {
+            rates.entry(run.cell.clone()).or_default().push(rate);
         }
     }
     rates

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::results::CellKey;
+use crate::key::CellKey;
 
 pub use claim::{Claim, Side};
 pub use explain::did_you_mean;

@@ -1,10 +1,10 @@
 //! What an experiment yields: every cell of every round, and the summary over the rounds.
 
-use std::collections::BTreeMap;
-
 use load::Verdict;
 use load::sample::ServerUse;
 use serde::{Deserialize, Serialize};
+
+use crate::key::CellKey;
 
 /// Version of the JSON form of [`Results`].
 pub const SCHEMA: &str = "plimsoll.lab/1";
@@ -122,55 +122,45 @@ pub struct Run {
     pub verdict: Verdict,
 }
 
-/// Levels of factors, by the factor's name.
-pub type Levels = BTreeMap<String, String>;
-
-/// A point of the grid.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct CellKey {
-    /// Name of the target, as the plan gives it.
-    pub target: String,
-    /// What the target is set to: factors that are a choice, such as its number of workers.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub setting: Levels,
-    /// Under what it is measured: factors that nobody can choose, such as how long the work of a request takes.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub condition: Levels,
-    /// Connections.
-    pub connections: u32,
-    /// Path of the request.
-    pub path: String,
-    /// One connection per request.
-    pub close: bool,
-}
-
-impl CellKey {
-    /// The target with its setting: `pool (reactors 2, workers 16)`.
-    pub fn contender(&self) -> String {
-        match self.setting.is_empty() {
-            true => self.target.clone(),
-            false => format!("{} ({})", self.target, levels(&self.setting)),
-        }
+impl Run {
+    /// Whether its figures mean something.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.failure.is_none() && !matches!(self.verdict, Verdict::Invalid(_))
     }
 
-    /// Its path and what else it is measured under: `/page, a connection per request, work 100us`.
-    pub fn circumstances(&self) -> String {
-        let mut text = self.path.clone();
-        for (name, level) in self.condition.iter().filter(|(_, level)| !self.path.contains(level.as_str())) {
-            text += &format!(", {name} {level}");
-        }
-        text + if self.close { ", close" } else { "" }
+    /// Requests per second.
+    pub(crate) fn rate(&self) -> Option<f64> {
+        Some(self.outcome.as_ref()?.requests_per_second)
     }
 
-    /// The same cell, but of another contender.
-    pub(crate) fn of(&self, other: &CellKey) -> CellKey {
-        CellKey { target: other.target.clone(), setting: other.setting.clone(), ..self.clone() }
+    /// Processor time of the server per request, in microseconds; no time at all is no measurement.
+    pub(crate) fn cpu(&self) -> Option<f64> {
+        Some(self.server.as_ref()?.cpu_us_per_request).filter(|cpu| *cpu > 0.0)
+    }
+
+    /// 99th percentile of the response time, in microseconds.
+    pub(crate) fn p99(&self) -> Option<f64> {
+        Some(self.outcome.as_ref()?.response_time_us.p99? as f64)
     }
 }
 
-/// `reactors 2, workers 16`.
-pub(crate) fn levels(levels: &Levels) -> String {
-    levels.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
+impl Results {
+    /// Runs of a cell whose figures mean something.
+    pub(crate) fn sound<'a>(&'a self, key: &'a CellKey) -> impl Iterator<Item = &'a Run> {
+        self.runs.iter().filter(move |run| run.cell == *key && run.is_sound())
+    }
+
+    /// The values of one figure over the rounds of one cell; none if a round lacks it, so that a median is never one
+    /// of the better rounds only.
+    pub(crate) fn values(&self, key: &CellKey, get: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
+        self.sound(key).map(get).collect::<Option<_>>().unwrap_or_default()
+    }
+}
+
+/// The fastest of some cells.
+pub(crate) fn fastest<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Option<&'a Cell> {
+    let rate = |cell: &Cell| cell.requests_per_second.median;
+    cells.into_iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))
 }
 
 /// A cell over its rounds.

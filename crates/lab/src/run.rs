@@ -1,4 +1,4 @@
-//! Running an experiment: every cell in every round, in shuffled order, each with a server of its own.
+//! Running an experiment: from a plan's text and what the host has, through all runs, to a report.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,13 +7,14 @@ use std::time::{Duration, SystemTime};
 
 use load::{Stop, Switch, Verdict};
 
-use crate::campaign::Campaign;
+use crate::campaign::{Campaign, Progress};
 use crate::cell::Bench;
 use crate::cores::{self, Kept};
 use crate::environment;
 use crate::error::Error;
+use crate::key::CellKey;
 use crate::plan::Plan;
-use crate::results::{CellKey, Results, Run, SCHEMA};
+use crate::results::{Results, Run, SCHEMA};
 use crate::store::Store;
 
 /// What to run, and where.
@@ -39,19 +40,6 @@ pub struct Options {
     pub budget: Option<Duration>,
     /// Ends the experiment early; what was measured is kept.
     pub cancel: Switch,
-}
-
-/// What can be said while an experiment runs.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    /// Runs that are over.
-    pub done: usize,
-    /// Runs in all.
-    pub total: usize,
-    /// The run under way, in words.
-    pub cell: String,
-    /// About how long the rest takes.
-    pub left: Duration,
 }
 
 /// A finished or interrupted experiment.

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use crate::database::Database;
 use crate::error::Error;
+use crate::key::levels;
 use crate::report;
-use crate::results::{Estimate, Results, Run, levels};
+use crate::results::{Estimate, Results, Run};
 
 /// The name of the database.
 const DATABASE: &str = "results.sqlite";

@@ -5,14 +5,13 @@ mod findings;
 mod scaling;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use load::Verdict;
 use load::verdict::failed;
 
 use crate::gates::judge_all;
+use crate::key::CellKey;
 use crate::plan::{Budget, Metric, Plan};
-use crate::results::{BudgetOutcome, Cell, CellKey, Estimate, Results, Run};
+use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run, fastest};
 use crate::stats::{estimate, ratio, tied};
 
 /// Fills in what follows from the runs that there are.
@@ -21,40 +20,19 @@ pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
     mark_best(results);
     results.budgets = plan.budgets.iter().flat_map(|budget| outcomes(budget, results, plan)).collect();
     results.claims = claims::outcomes(results, plan);
-    let rates = |cell: &Cell| (cell.key.to_string(), values(results, &cell.key, rate));
+    let rates = |cell: &Cell| (cell.key.to_string(), results.values(&cell.key, Run::rate));
     let rates: Vec<_> = results.cells.iter().map(rates).collect();
     results.verdict = judge_all(results, &rates);
     results.findings = findings::findings(results);
     results.findings.extend(scaling::sentences(results));
 }
 
-/// Runs of a cell whose figures mean something.
-fn sound<'a>(results: &'a Results, key: &'a CellKey) -> impl Iterator<Item = &'a Run> {
-    let is_sound = |run: &&Run| run.failure.is_none() && !matches!(run.verdict, Verdict::Invalid(_));
-    results.runs.iter().filter(move |run| run.cell == *key).filter(is_sound)
-}
-
-/// The values of one figure over the rounds of one cell; none if a round lacks it, so that a median is never one
-/// of the better rounds only.
-fn values(results: &Results, key: &CellKey, get: impl Fn(&Run) -> Option<f64>) -> Vec<f64> {
-    sound(results, key).map(get).collect::<Option<_>>().unwrap_or_default()
-}
-
-fn rate(run: &Run) -> Option<f64> {
-    Some(run.outcome.as_ref()?.requests_per_second)
-}
-
-fn cpu(run: &Run) -> Option<f64> {
-    // No time at all is no measurement.
-    Some(run.server.as_ref()?.cpu_us_per_request).filter(|cpu| *cpu > 0.0)
-}
-
 impl Metric {
     fn of(self, run: &Run) -> Option<f64> {
         match self {
-            Metric::ServerCpuUsPerRequest => cpu(run),
-            Metric::RequestsPerCpuSecond => Some(1e6 / cpu(run)?),
-            Metric::RequestsPerSecond => rate(run),
+            Metric::ServerCpuUsPerRequest => run.cpu(),
+            Metric::RequestsPerCpuSecond => Some(1e6 / run.cpu()?),
+            Metric::RequestsPerSecond => run.rate(),
         }
     }
 
@@ -68,18 +46,15 @@ impl Metric {
 }
 
 fn cell(results: &Results, key: &CellKey) -> Option<Cell> {
-    let over = |get: &dyn Fn(&Run) -> Option<f64>| estimate(&values(results, key, get), results.seed);
-    let time = |pick: fn(&load::Distribution) -> Option<u64>| {
-        over(&move |run: &Run| Some(pick(&run.outcome.as_ref()?.response_time_us)? as f64))
-    };
+    let over = |get: &dyn Fn(&Run) -> Option<f64>| estimate(&results.values(key, get), results.seed);
     let outcomes = results.runs.iter().filter(|run| run.cell == *key).filter_map(|run| run.outcome.as_ref());
     Some(Cell {
         key: key.clone(),
-        rounds: sound(results, key).count() as u32,
-        requests_per_second: over(&rate)?,
-        p50_us: time(|times| times.p50),
-        p99_us: time(|times| times.p99),
-        server_cpu_us_per_request: over(&cpu),
+        rounds: results.sound(key).count() as u32,
+        requests_per_second: over(&Run::rate)?,
+        p50_us: over(&|run| Some(run.outcome.as_ref()?.response_time_us.p50? as f64)),
+        p99_us: over(&Run::p99),
+        server_cpu_us_per_request: over(&Run::cpu),
         errors: outcomes.map(failed).sum(),
         tied_best: false,
         ratio_to_best: None,
@@ -90,7 +65,7 @@ fn cell(results: &Results, key: &CellKey) -> Option<Cell> {
 fn groups(cells: &[Cell]) -> BTreeMap<CellKey, Vec<&Cell>> {
     let mut groups = BTreeMap::<_, Vec<_>>::new();
     for cell in cells {
-        groups.entry(cell.key.of(&CellKey::default())).or_default().push(cell);
+        groups.entry(cell.key.without_contender()).or_default().push(cell);
     }
     groups
 }
@@ -98,11 +73,13 @@ fn groups(cells: &[Cell]) -> BTreeMap<CellKey, Vec<&Cell>> {
 /// Marks in each group the fastest cell and those that cannot be told from it: where the interval of the ratio
 /// to the fastest includes 1.
 fn mark_best(results: &mut Results) {
-    let best: Vec<CellKey> =
-        groups(&results.cells).values().filter_map(|group| Some(fastest(group)?.key.clone())).collect();
+    let best: Vec<CellKey> = groups(&results.cells)
+        .values()
+        .filter_map(|group| Some(fastest(group.iter().copied())?.key.clone()))
+        .collect();
     let to_best = |cell: &Cell| {
         let best = best.iter().find(|best| cell.key.of(best) == **best)?;
-        Some((over(results, &cell.key, best, rate)?, cell.key == *best))
+        Some((over(results, &cell.key, best, Run::rate)?, cell.key == *best))
     };
     let found: Vec<_> = results.cells.iter().map(to_best).collect();
     for (cell, found) in results.cells.iter_mut().zip(found) {
@@ -111,13 +88,9 @@ fn mark_best(results: &mut Results) {
     }
 }
 
-fn fastest<'a>(group: &[&'a Cell]) -> Option<&'a Cell> {
-    group.iter().copied().max_by(|a, b| a.requests_per_second.median.total_cmp(&b.requests_per_second.median))
-}
-
 /// A figure of one cell over that of another.
 fn over(results: &Results, key: &CellKey, other: &CellKey, get: fn(&Run) -> Option<f64>) -> Option<Estimate> {
-    ratio(&values(results, key, get), &values(results, other, get), results.seed)
+    ratio(&results.values(key, get), &results.values(other, get), results.seed)
 }
 
 /// How a budget came out in every cell of its target that it is for.
@@ -133,7 +106,7 @@ fn outcomes(budget: &Budget, results: &Results, plan: &Plan) -> Vec<BudgetOutcom
 fn outcome(budget: &Budget, results: &Results, key: &CellKey) -> BudgetOutcome {
     let Budget { target, against, metric, at_most, at_least, .. } = budget;
     let other = CellKey { target: against.clone(), ..key.clone() };
-    let of = |key| values(results, key, |run| metric.of(run));
+    let of = |key| results.values(key, |run| metric.of(run));
     let ratio = ratio(&of(key), &of(&other), results.seed);
     let keeps =
         |ratio: f64| at_most.is_none_or(|most| ratio <= most) && at_least.is_none_or(|least| ratio >= least);
@@ -141,12 +114,7 @@ fn outcome(budget: &Budget, results: &Results, key: &CellKey) -> BudgetOutcome {
     let bounds: Vec<_> =
         bounds.iter().filter_map(|(word, bound)| Some(format!("{word} {:.2}", (**bound)?))).collect();
     BudgetOutcome {
-        text: format!(
-            "{target} / {against}, {}, {}: {}",
-            metric.name(),
-            Condition(key),
-            bounds.join(" and ")
-        ),
+        text: format!("{target} / {against}, {}, {}: {}", metric.name(), key.load(), bounds.join(" and ")),
         met: ratio.is_some_and(|ratio| keeps(ratio.median)),
         // The bounds leave one range of ratios, so what holds at both ends of an interval holds within.
         clear: ratio.is_some_and(|Estimate { median, low, high }| {
@@ -160,28 +128,10 @@ fn outcome(budget: &Budget, results: &Results, key: &CellKey) -> BudgetOutcome {
     }
 }
 
-/// A cell's condition without its target.
-struct Condition<'a>(&'a CellKey);
-
-impl fmt::Display for Condition<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CellKey { connections, path, close, condition, .. } = self.0;
-        let plural = if *connections == 1 { "" } else { "s" };
-        let kind = if *close { ", a connection per request" } else { "" };
-        write!(f, "{connections} connection{plural}, {path}{kind}")?;
-        let unsaid = condition.iter().filter(|(_, level)| !path.contains(level.as_str()));
-        unsaid.into_iter().try_for_each(|(name, level)| write!(f, ", {name} {level}"))
-    }
-}
-
-impl fmt::Display for CellKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}", self.contender(), Condition(self))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use load::Verdict;
+
     use super::*;
     use crate::fake;
 

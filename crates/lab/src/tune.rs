@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::campaign::Progress;
 use crate::error::Error;
 use crate::report::number;
-use crate::results::{Cell, Results};
-use crate::run::{Options, Progress, Summary, run};
+use crate::results::{Cell, Results, fastest};
+use crate::run::{Options, Summary, run};
 
 /// What is to be tuned.
 #[derive(Clone, Debug)]
@@ -131,11 +132,7 @@ fn choose(results: &Results) -> Option<(BTreeMap<String, String>, String)> {
             number(cost(&best))
         ),
     };
-    let next = results
-        .cells
-        .iter()
-        .filter(|cell| cell.key.target != best.key.target)
-        .max_by(|a, b| a.requests_per_second.median.total_cmp(&b.requests_per_second.median));
+    let next = fastest(results.cells.iter().filter(|cell| cell.key.target != best.key.target));
     let beside = next.map_or(String::new(), |next| {
         let ratio = rate.median / next.requests_per_second.median;
         format!("; the best of another model, {}, answers {:.2} x as many", next.key.contender(), 1.0 / ratio)

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::plan::{Arrivals, Plan, Rate, Spacing, Stop};
-use crate::run::{Progress, run_until};
+use crate::progress::Progress;
+use crate::run::run_until;
 use crate::threshold::Threshold;
 use crate::{Switch, verdict};
 
@@ -56,6 +57,16 @@ pub enum What {
     Clients,
 }
 
+impl What {
+    /// What a level counts.
+    pub fn unit(self) -> &'static str {
+        match self {
+            What::Rate => "requests per second",
+            What::Clients => "clients",
+        }
+    }
+}
+
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
@@ -92,6 +103,18 @@ pub struct Probe {
     pub max_us: u64,
     /// The load generator was at its own limit, so that a miss may not be the server's.
     pub client_bound: bool,
+}
+
+impl Probe {
+    /// The 99th percentile of the response time in microseconds; the longest where too few answers came for one.
+    pub fn late_us(&self) -> u64 {
+        self.p99_us.unwrap_or(self.max_us)
+    }
+
+    /// The median of the response time in microseconds; where too few answers came for one, as late as any.
+    pub fn early_us(&self) -> u64 {
+        self.p50_us.unwrap_or_else(|| self.late_us())
+    }
 }
 
 /// What is told while a search runs.

@@ -30,15 +30,16 @@ const SILENCE: Duration = Duration::from_secs(60);
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// Checks a load that was measured: some seconds of the same against a responder that does next to nothing, and, in a
-/// closed loop, from two processes with `program` and `arguments` as in [`fleet::run_until`].
+/// closed loop, from two processes with `program` and `arguments` as in [`fleet::run`].
 ///
 /// # Errors
 /// A load cannot be run.
 pub fn check(program: &Path, arguments: &[&str], outcome: &Outcome, cancel: &Switch) -> Result<Check, Error> {
     let short = Plan { stop: Stop::Seconds(EACH_S), warmup_s: 0.2, ..outcome.plan.clone() };
     let ceiling_per_second = ceiling(&short, cancel)?;
-    let closed = matches!(short.arrivals, Arrivals::Closed { .. }) && short.connections > 1;
-    let second_client = match closed {
+    // An emulated link is between one process and the server.
+    let comparable = matches!(short.arrivals, Arrivals::Closed { .. }) && short.link.is_none();
+    let second_client = match comparable && short.connections > 1 {
         true => Some(second_client(program, arguments, &short, cancel)?),
         false => None,
     };
@@ -64,7 +65,7 @@ fn ceiling(plan: &Plan, cancel: &Switch) -> Result<f64, Error> {
         expect: Expect::default(),
         send_rate: 0.0,
         receive_rate: 0.0,
-        sources: plan.sources,
+        link: None,
         ..plan.clone()
     };
     let outcome = run_until(&plan, cancel, &mut |_| ());
@@ -82,11 +83,15 @@ fn other_cores(taken: &[usize]) -> Vec<usize> {
 
 /// How many times as much two processes get as one, with as many connections between them.
 fn second_client(program: &Path, arguments: &[&str], plan: &Plan, cancel: &Switch) -> Result<f64, Error> {
-    let (mut one, mut two) = (0.0, 0.0);
+    let once = Plan { processes: 1, ..plan.clone() };
     let twice = Plan { processes: 2, threads: plan.threads() * 2, ..plan.clone() };
+    let rate = |plan| -> Result<f64, Error> {
+        Ok(fleet::run(program, arguments, plan, cancel, &mut |_| ())?.requests_per_second)
+    };
+    let (mut one, mut two) = (0.0, 0.0);
     for _ in 0..TURNS {
-        one += run_until(plan, cancel, &mut |_| ())?.requests_per_second;
-        two += fleet::run_until(program, arguments, &twice, cancel, &mut |_| ())?.requests_per_second;
+        one += rate(&once)?;
+        two += rate(&twice)?;
     }
     Ok(if one > 0.0 { two / one } else { 1.0 })
 }

@@ -40,7 +40,7 @@ pub(crate) struct Job {
     pub(crate) under_way: Cell<u32>,
     pub(crate) recorder: RefCell<Recorder>,
     /// Told about each request as it ends, for the view while it runs.
-    pub(crate) live: std::sync::Arc<crate::run::Live>,
+    pub(crate) live: std::sync::Arc<crate::progress::Live>,
 }
 
 impl Job {

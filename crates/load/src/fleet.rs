@@ -1,7 +1,6 @@
 //! A load from several processes, for more connections than one may have descriptors: each runs some of the threads, all
 //! from the same moment, and what they recorded is put together exactly.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,27 +9,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::Stop as Switch;
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
+use crate::common::Common;
 use crate::error::Error;
 use crate::hdr;
 use crate::host::Sample;
-use crate::outcome::{Errors, Outcome, Second};
+use crate::outcome::{Outcome, Second};
 use crate::plan::Plan;
-use crate::record::{Histograms, Recorder, SecondPart};
-use crate::run::{Phase, Progress, Window, run_threads};
+use crate::progress::{Phase, Progress, TICK, Window};
+use crate::recorded::{Recorded, SecondPart};
+use crate::run::{run_threads, run_until};
 use crate::steady::Rates;
 use crate::sum::outcome;
-use crate::thread::{Common, Part};
-use crate::timeline::Timeline;
+use crate::thread::clock;
 use crate::watch::Seen;
 
 /// Time between the last process being ready and the start of all.
 const HEAD_START: Duration = Duration::from_millis(100);
-
-/// How often the observer is called.
-const TICK: Duration = Duration::from_millis(100);
 
 /// Time past the end of the load, and the time-out of its last request, after which a process is given up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,41 +56,31 @@ enum Report {
     Failed(String),
 }
 
-/// What the threads of a process recorded.
+/// What a process has seen of its part.
 #[derive(Serialize, Deserialize)]
 struct Record {
-    threads: Vec<ThreadRecord>,
+    recorded: Recorded,
+    threads: u32,
+    busiest: f64,
     cpu: Duration,
     seconds: Vec<Second>,
 }
 
-#[derive(Serialize, Deserialize)]
-struct ThreadRecord {
-    histograms: Vec<String>,
-    requests: u64,
-    drained: u64,
-    censored: u64,
-    unsent: u64,
-    bytes: u64,
-    statuses: BTreeMap<u16, u64>,
-    unexpected: BTreeMap<u16, u64>,
-    errors: Errors,
-    /// From the beginning of measuring to the last response.
-    last: Duration,
-    cpu_share: f64,
-}
-
-/// Runs a load from several processes, each of them `program` with `arguments`, which must call [`serve`].
+/// Runs a load from as many processes as its plan asks for: from this one, or from several, each of them `program` with
+/// `arguments`, which must call [`serve`].
 ///
 /// # Errors
-/// As [`crate::run_until`]; or a process cannot be started, or ends before its time.
-pub fn run_until(
+/// As [`run_until`]; or a process cannot be started, or ends before its time.
+pub fn run(
     program: &Path,
     arguments: &[&str],
     plan: &Plan,
     cancel: &Switch,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome, Error> {
+    if plan.processes == 1 {
+        return run_until(plan, cancel, observer);
+    }
     // Whatever is wrong with the plan is said once.
     let driver = Common::new(plan, cancel)?.driver();
     let threads = plan.threads();
@@ -240,9 +227,8 @@ impl Fleet {
             }
         }
         let host = end.unwrap_or_else(Sample::now).since(&begin);
-        let mut seen =
-            Seen { parts: Vec::new(), cpu: Duration::ZERO, host, timeline: Timeline::default(), rates };
-        records.into_iter().try_for_each(|record| record.add_to(&mut seen, window)).map_err(|error| {
+        let mut seen = Seen { host, rates, ..Seen::default() };
+        records.iter().try_for_each(|record| record.add_to(&mut seen)).map_err(|error| {
             Error::Nothing(format!("a process of the load recorded what cannot be read: {error}"))
         })?;
         Ok(seen)
@@ -299,7 +285,7 @@ pub fn serve(orders: impl std::io::Read + Send + 'static) -> Result<(), Error> {
         let _ = say(&Report::Progress { requests: progress.requests, errors: progress.errors });
     });
     match seen {
-        Ok(seen) => say(&Report::Done(Box::new(Record::of(seen, &window)))),
+        Ok(seen) => say(&Report::Done(Box::new(Record::of(seen)))),
         Err(error) => say(&Report::Failed(error.to_string())),
     }
 }
@@ -313,57 +299,26 @@ fn say(report: &Report) -> Result<(), Error> {
 
 /// A moment on the monotonic clock, which `Instant` is made of and does not show.
 fn monotonic(instant: Instant) -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    let now = Duration::new(now.tv_sec.max(0) as u64, now.tv_nsec as u32);
-    now + instant.saturating_duration_since(Instant::now())
+    clock(ClockId::Monotonic) + instant.saturating_duration_since(Instant::now())
 }
 
 impl Record {
-    fn of(seen: Seen, window: &Window) -> Self {
-        let threads = seen.parts.iter().map(|Part { recorder, cpu_share }| ThreadRecord {
-            histograms: recorder.histograms.all().map(hdr::encode).into(),
-            requests: recorder.requests,
-            drained: recorder.drained,
-            censored: recorder.censored,
-            unsent: recorder.unsent,
-            bytes: recorder.bytes,
-            statuses: recorder.statuses().collect(),
-            unexpected: recorder.unexpected().collect(),
-            errors: recorder.errors,
-            last: recorder.last.saturating_duration_since(window.from),
-            cpu_share: *cpu_share,
-        });
-        Record { threads: threads.collect(), cpu: seen.cpu, seconds: seen.timeline.finish() }
+    fn of(seen: Seen) -> Self {
+        let Seen { recorded, threads, busiest, cpu, timeline, .. } = seen;
+        Record { recorded, threads, busiest, cpu, seconds: timeline.finish() }
     }
 
-    fn add_to(self, seen: &mut Seen, window: &Window) -> Result<(), hdr::BadLog> {
+    fn add_to(&self, seen: &mut Seen) -> Result<(), hdr::BadLog> {
+        seen.recorded.add(&self.recorded);
+        seen.threads += self.threads;
+        seen.busiest = seen.busiest.max(self.busiest);
         seen.cpu += self.cpu;
-        for second in self.seconds.iter().filter(|second| !second.histogram.is_empty()) {
-            let times = hdr::decode(&second.histogram)?;
-            seen.timeline.add(SecondPart { index: second.at_s, times, errors: second.errors });
-        }
-        for record in self.threads {
-            let histograms: Vec<_> =
-                record.histograms.iter().map(|text| hdr::decode(text)).collect::<Result<_, _>>()?;
-            let histograms = <[_; 7]>::try_from(histograms)
-                .map_err(|all| hdr::BadLog(format!("{} histograms", all.len())))?;
-            // What it would send to has ended: this one records nothing more.
-            let mut recorder = Recorder::new(window.from, window.until, false, mpsc::channel().0);
-            recorder.histograms = Histograms::from(histograms);
-            recorder.requests = record.requests;
-            recorder.drained = record.drained;
-            recorder.censored = record.censored;
-            recorder.unsent = record.unsent;
-            recorder.bytes = record.bytes;
-            recorder.errors = record.errors;
-            recorder.last = window.from + record.last;
-            for (code, count) in record.statuses {
-                recorder.count_status(code, count);
+        for second in &self.seconds {
+            let mut part = SecondPart { errors: second.errors, ..SecondPart::new(second.at_s) };
+            if second.requests > 0 {
+                part.times = hdr::decode(&second.histogram)?;
             }
-            for (code, count) in record.unexpected {
-                recorder.count_unexpected(code, count);
-            }
-            seen.parts.push(Part { recorder, cpu_share: record.cpu_share });
+            seen.timeline.add(part);
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 use crate::outcome::{Distribution, Outcome};
-use crate::record::distribution;
+use crate::recorded::distribution;
 
 /// A histogram as text.
 pub(crate) fn encode(histogram: &Histogram<u64>) -> String {

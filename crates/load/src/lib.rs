@@ -4,6 +4,7 @@
 pub mod capacity;
 pub mod check;
 mod client;
+mod common;
 mod error;
 mod exchange;
 mod expect;
@@ -18,7 +19,9 @@ mod outcome;
 mod pace;
 mod plan;
 mod preflight;
+mod progress;
 mod record;
+mod recorded;
 mod replay;
 pub mod report;
 mod run;
@@ -41,7 +44,8 @@ pub use outcome::{Check, Client, Distribution, Errors, Host, Offered, Outcome, S
 pub use plan::processes_for;
 pub use plan::{Arrivals, Expect, Plan, Rate, Session, Spacing, Stop, Wanted};
 pub use preflight::preflight;
+pub use progress::{Latest, Phase, Progress};
 pub use replay::Log;
-pub use run::{Latest, Phase, Progress, run, run_until};
+pub use run::{run, run_until};
 pub use threshold::{BadThreshold, Threshold};
 pub use verdict::Verdict;

@@ -1,9 +1,9 @@
 //! Access logs to be asked for again: what was asked for, and when, from lines in the combined format or in JSON.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::Deserialize;
 
@@ -21,7 +21,7 @@ pub struct Log {
     /// Each with the seconds since the first.
     pub(crate) entries: Vec<Entry>,
     /// Every path that is asked for, once.
-    pub(crate) paths: Vec<Arc<str>>,
+    pub(crate) paths: Vec<String>,
     /// Lines that are no GET or cannot be read.
     pub skipped: u64,
 }
@@ -42,7 +42,7 @@ impl Log {
         let bad = |what: String| Error::Plan(format!("log {}: {what}", file.display()));
         let mut reader = BufReader::new(File::open(file).map_err(|error| bad(error.to_string()))?);
         let mut log = Log::default();
-        let mut known = std::collections::HashMap::new();
+        let mut known: HashMap<String, u32> = HashMap::new();
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -55,11 +55,8 @@ impl Log {
             }
             match parse(&String::from_utf8_lossy(&line)) {
                 Some((at_s, path)) => {
-                    let path = *known.entry(path.clone()).or_insert_with(|| {
-                        log.paths.push(path.into());
-                        log.paths.len() as u32 - 1
-                    });
-                    log.entries.push(Entry { at_s, path });
+                    let next = known.len() as u32;
+                    log.entries.push(Entry { at_s, path: *known.entry(path).or_insert(next) });
                 }
                 None => log.skipped += 1,
             }
@@ -74,6 +71,8 @@ impl Log {
                     .into(),
             ));
         }
+        log.paths = vec![String::new(); known.len()];
+        known.into_iter().for_each(|(path, number)| log.paths[number as usize] = path);
         log.order();
         Ok(log)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::Phase;
+use crate::progress::Phase;
 
 /// Nanoseconds of a tick of utime and stime: USER_HZ is 100 on every architecture but Alpha.
 const TICK_NS: u64 = 10_000_000;

@@ -3,13 +3,10 @@
 //! The rate of every 100 ms is averaged in fives; the cut is where the squared standard error of the mean of what remains
 //! is least (White: An Effective Truncation Heuristic for Bias Reduction in Simulation Output, 1997; MSER-5: Spratt 1998).
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::outcome::Steady;
-use crate::run::{Phase, Progress};
-
-/// How long a rate is taken over.
-const TICK: Duration = Duration::from_millis(100);
+use crate::progress::{Phase, Progress, TICK};
 
 /// Rates in an average.
 const BATCH: usize = 5;

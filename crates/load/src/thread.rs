@@ -14,17 +14,17 @@ use engine::{Deadline, Driver, Executor, Io, Limits, Stop as Switch};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::client::{Job, client};
+use crate::common::Common;
 use crate::error::Error;
 use crate::exchange::Manner;
 use crate::expect::Expected;
 use crate::link::Emulated;
 use crate::mix::Mix;
 use crate::pace::Pace;
-use crate::plan::{Plan, Stop};
-use crate::record::{Recorder, SecondPart};
-use crate::replay::Log;
-use crate::run::{Live, Window};
-use crate::target::Target;
+use crate::plan::Stop;
+use crate::progress::{Live, Window};
+use crate::record::Recorder;
+use crate::recorded::{Recorded, SecondPart};
 
 /// Sockets a driver needs beside the connections, for sleeps.
 const BESIDE: usize = 4;
@@ -32,57 +32,8 @@ const BESIDE: usize = 4;
 /// Time past the time-out of the last request after which a thread gives up waiting for it.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Most connections of a thread on io_uring: where all send at once their buffers take 32 MiB.
-const MOST_ON_URING: u32 = 4096;
-
 /// How often it is looked whether the last requests have ended.
 const LOOK: Duration = Duration::from_millis(1);
-
-/// What all threads of a load have in common.
-pub(crate) struct Common<'a> {
-    pub(crate) plan: &'a Plan,
-    pub(crate) target: Target,
-    pub(crate) address: SocketAddr,
-    /// The log that is replayed.
-    pub(crate) log: Option<Arc<Log>>,
-    /// The emulated link, which is there as long as this.
-    link: Option<Emulated>,
-    pub(crate) cancel: &'a Switch,
-    /// On io_uring, which costs the load some 5 % less than epoll (`scripts/generators.sh`).
-    pub(crate) uring: bool,
-}
-
-impl<'a> Common<'a> {
-    /// Looks at the plan, and reads what it names.
-    ///
-    /// # Errors
-    /// The plan cannot be used, the host has no address, or there can be no emulated link.
-    pub(crate) fn new(plan: &'a Plan, cancel: &'a Switch) -> Result<Self, Error> {
-        plan.validate()?;
-        let target = Target::parse(&plan.url)?;
-        let address = target.resolve()?;
-        if plan.sources > 0 && !matches!(address.ip(), std::net::IpAddr::V4(ip) if ip.is_loopback()) {
-            return Err(Error::Plan(format!(
-                "sources {}: only for servers on 127.0.0.0/8, and this is {address}",
-                plan.sources
-            )));
-        }
-        let log = match &plan.arrivals {
-            crate::Arrivals::Replay { log, .. } => Some(Arc::new(Log::read(log)?)),
-            _ => None,
-        };
-        let link = plan.link.as_ref().map(|link| Emulated::start(link, address)).transpose()?;
-        // It receives ahead of a slow reader, and holds a buffer for each request that is being sent.
-        let suits = plan.receive_rate == 0.0 && plan.connections / plan.threads() <= MOST_ON_URING;
-        let uring = suits && engine::driver::uring::probe().is_ok();
-        Ok(Common { plan, target, address, log, link, cancel, uring })
-    }
-
-    /// What the threads wait with.
-    pub(crate) fn driver(&self) -> &'static str {
-        if self.uring { "io_uring" } else { "epoll" }
-    }
-}
 
 /// The `index`-th of `parts` shares of `whole`, as even as can be.
 fn share(whole: u64, index: u32, parts: u32) -> u64 {
@@ -101,7 +52,7 @@ pub(crate) struct Worker {
     pipeline: u32,
     /// The far end of the emulated link.
     namespace: Option<Arc<File>>,
-    address: std::net::SocketAddr,
+    address: SocketAddr,
     sources: u32,
     /// So that threads do not all begin with the same.
     first_source: u32,
@@ -114,7 +65,7 @@ pub(crate) struct Worker {
 
 /// What one thread measured.
 pub(crate) struct Part {
-    pub(crate) recorder: Recorder,
+    pub(crate) recorded: Recorded,
     /// Share of one core it used while measuring.
     pub(crate) cpu_share: f64,
 }
@@ -208,8 +159,7 @@ impl Worker {
         let mut recorder = job.recorder.into_inner();
         let end = Instant::now();
         job.pace.left_over(end).for_each(|due| recorder.unsent(due, end));
-        recorder.finish();
-        Ok(Part { recorder, cpu_share })
+        Ok(Part { recorded: recorder.finish(), cpu_share })
     }
 }
 
@@ -226,7 +176,7 @@ fn pin(cpu: usize) -> Result<(), Error> {
         .map_err(|error| Error::Plan(format!("core {cpu}: a thread cannot be pinned to it: {error}")))
 }
 
-/// Reads a clock of processor time.
+/// Reads a clock.
 pub(crate) fn clock(id: ClockId) -> Duration {
     let time = clock_gettime(id);
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)

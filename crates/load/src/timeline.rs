@@ -6,8 +6,8 @@ use hdrhistogram::Histogram;
 
 use crate::hdr::{decode, encode};
 use crate::outcome::Second;
-use crate::record::SecondPart;
-use crate::run::Latest;
+use crate::progress::Latest;
+use crate::recorded::SecondPart;
 
 /// Seconds whose parts may still be coming in. A thread hands a second over with its first record of a later
 /// one, so parts come late only where a thread has nothing to record for so long.
@@ -92,8 +92,8 @@ impl Timeline {
 /// Adds what ended to an entry.
 fn add(second: &mut Second, times: &Histogram<u64>, errors: u64) {
     second.errors += errors;
-    let before = decode(&second.histogram);
-    let sum = before.as_ref().map_or(times.clone(), |before| before.clone() + times);
+    // What cannot be read was never written: nothing had ended.
+    let sum = decode(&second.histogram).map_or_else(|_| times.clone(), |before| before + times);
     if sum.is_empty() {
         return;
     }

@@ -11,21 +11,23 @@ use rustix::time::ClockId;
 use crate::error::Error;
 use crate::host::Sample;
 use crate::outcome::Host;
-use crate::record::SecondPart;
-use crate::run::{Live, Phase, Progress, Window};
+use crate::progress::{Live, Phase, Progress, TICK, Window};
+use crate::recorded::{Recorded, SecondPart};
 use crate::steady::Rates;
 use crate::thread::{Part, clock};
 use crate::timeline::Timeline;
-
-/// How often the observer is called.
-const TICK: Duration = Duration::from_millis(100);
 
 /// How often the latest second is looked for.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// All that was seen of a load.
+#[derive(Default)]
 pub(crate) struct Seen {
-    pub(crate) parts: Vec<Part>,
+    /// What all threads recorded.
+    pub(crate) recorded: Recorded,
+    /// How many threads there were, and the share of a core that the busiest of them used.
+    pub(crate) threads: u32,
+    pub(crate) busiest: f64,
     /// Processor time of the whole process while measuring.
     pub(crate) cpu: Duration,
     pub(crate) host: Host,
@@ -50,13 +52,13 @@ impl Watch {
         threads: usize,
         observer: &mut dyn FnMut(&Progress),
     ) -> Result<Seen, Error> {
-        let mut parts = Vec::new();
+        let (mut recorded, mut parts, mut busiest) = (Recorded::default(), 0, 0.0_f64);
         let mut rates = Rates::default();
         let (mut latest, mut look) = (None, self.schedule.start);
         let mut last = (self.schedule.start, 0, None);
         let used = || (clock(ClockId::ProcessCPUTime), Sample::now());
         let (mut begin, mut end) = (used(), None);
-        while parts.len() < threads {
+        while parts < threads {
             let now = Instant::now();
             let phase = self.schedule.phase(now, &self.cancel);
             if last.2 != Some(phase) {
@@ -75,7 +77,11 @@ impl Watch {
             observer(&progress);
             last = (now, progress.requests, Some(phase));
             match reports.recv_timeout(self.next_look(now)) {
-                Ok(part) => parts.push(part?),
+                Ok(part) => {
+                    let part = part?;
+                    recorded.add(&part.recorded);
+                    (parts, busiest) = (parts + 1, busiest.max(part.cpu_share));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Error::Nothing("a thread of the load panicked; this is a defect".into()));
@@ -89,7 +95,15 @@ impl Watch {
             observer(&self.progress(Phase::Draining, now, (last.0, last.1)));
         }
         seconds.try_iter().for_each(|part| self.timeline.add(part));
-        Ok(Seen { parts, cpu: end.0 - begin.0, host: end.1.since(&begin.1), timeline: self.timeline, rates })
+        Ok(Seen {
+            recorded,
+            threads: threads as u32,
+            busiest,
+            cpu: end.0 - begin.0,
+            host: end.1.since(&begin.1),
+            timeline: self.timeline,
+            rates,
+        })
     }
 
     /// Time to the next tick or change of phase, whichever comes first.

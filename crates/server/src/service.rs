@@ -7,9 +7,8 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
-use engine::workers::Setup;
+use engine::workers::{Setup, Turn};
 use engine::{Connections, Driver, Io, Service, Stop, Stream, Tcp, Topology, Workers};
 
 use crate::conn::{
@@ -70,11 +69,8 @@ impl<H: Handler> Http<H> {
         for index in 0..topology.pools() {
             let (handler, abandoned, head) = (http.handler.clone(), http.abandoned.clone(), limits.head);
             let delay = limits.queue_delay.map(|target| Arc::new(QueueDelay::new(target)));
-            let work = move |_, errand: Arc<Errand>| {
-                let is_late = delay.as_ref().is_some_and(|delay| {
-                    let now = Instant::now();
-                    delay.turns_away(now.saturating_duration_since(errand.since()), now)
-                });
+            let work = move |turn: Turn, errand: Arc<Errand>| {
+                let is_late = delay.as_ref().is_some_and(|delay| delay.turns_away(turn.waited, turn.start));
                 let waited_for =
                     if is_late { turn_errand_away(&errand) } else { run_errand(&errand, &*handler, &head) };
                 if !waited_for {

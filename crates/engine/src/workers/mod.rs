@@ -11,7 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::histogram::{Distribution, Histogram};
 use crate::topology::{self, Order, Topology};
@@ -54,6 +54,17 @@ impl<J> Clone for Workers<J> {
     fn clone(&self) -> Self {
         Workers { queue: self.queue.clone(), counters: self.counters.clone() }
     }
+}
+
+/// When a job had its turn, and with whom.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Index of the worker.
+    pub worker: usize,
+    /// When its work began.
+    pub start: Instant,
+    /// How long it waited for that.
+    pub waited: Duration,
 }
 
 /// What lies in the queue: no more than a pointer and a time.
@@ -109,27 +120,23 @@ fn queue<J: Send + 'static>(setup: &Setup) -> Arc<dyn Queue<J>> {
 }
 
 impl<J: Send + 'static> Workers<J> {
-    /// Starts threads that run `work` on jobs; it is told the index of its worker. `work` must not panic; it would
-    /// take its thread with it.
+    /// Starts threads that run `work` on jobs. `work` must not panic; it would take its thread with it.
     ///
     /// # Errors
     /// A thread cannot be started; those that were are stopped.
     pub fn start(
         name: &str,
         setup: &Setup,
-        work: impl Fn(usize, J) + Clone + Send + 'static,
+        work: impl Fn(Turn, J) + Clone + Send + 'static,
     ) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
-        Workers::start_with(name, setup, move |index| {
-            let work = work.clone();
-            move |job| work(index, job)
-        })
+        Workers::start_with(name, setup, move |_| work.clone())
     }
 
     /// The same, for work that needs something of its own on each thread: `prepare` makes it there.
     ///
     /// # Errors
     /// A thread cannot be started; those that were are stopped.
-    pub fn start_with<W: FnMut(J)>(
+    pub fn start_with<W: FnMut(Turn, J)>(
         name: &str,
         setup: &Setup,
         prepare: impl Fn(usize) -> W + Clone + Send + 'static,
@@ -153,12 +160,13 @@ impl<J: Send + 'static> Workers<J> {
     }
 
     /// A worker's life.
-    fn run(&self, index: usize, mut work: impl FnMut(J)) {
+    fn run(&self, index: usize, mut work: impl FnMut(Turn, J)) {
         let counters = &self.counters.each[index];
         while let Some(Waiting { job, since }) = self.queue.next(index) {
             let start = Instant::now();
-            counters.wait.record(start.saturating_duration_since(since));
-            work(job);
+            let waited = start.saturating_duration_since(since);
+            counters.wait.record(waited);
+            work(Turn { worker: index, start, waited }, job);
             counters.service.record(start.elapsed());
         }
     }

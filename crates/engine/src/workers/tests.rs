@@ -132,9 +132,9 @@ fn many_submit_to_many_and_each_job_is_done_once() {
 fn every_worker_takes_part() {
     for kind in KINDS {
         let (done, seen) = mpsc::channel();
-        let (workers, threads) = Workers::start("w", &setup(kind, 8, 64), move |worker, _: u32| {
+        let (workers, threads) = Workers::start("w", &setup(kind, 8, 64), move |turn, _: u32| {
             thread::sleep(Duration::from_millis(2));
-            done.send(worker).unwrap();
+            done.send(turn.worker).unwrap();
         })
         .unwrap();
         for job in 0..400 {

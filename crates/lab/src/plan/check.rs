@@ -24,7 +24,7 @@ pub(super) fn all(plan: &Plan) -> Result<(), Problem> {
         }
         check_target(plan, target).map_err(|text| Problem::at(&format!("target.{index}"), text))?;
     }
-    Ok(())
+    super::load::check(plan)
 }
 
 fn factors(plan: &Plan) -> Result<(), Problem> {

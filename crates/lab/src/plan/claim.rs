@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::Level;
-use crate::results::CellKey;
+use crate::key::CellKey;
 
 /// A claim about the rate of one side over that of another.
 #[derive(Clone, Debug, Deserialize)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::results::Levels;
+use crate::key::Levels;
 
 /// A level of a factor.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

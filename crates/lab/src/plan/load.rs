@@ -1,6 +1,18 @@
 //! The load of an experiment, where it is other than a plain closed loop.
 
+use std::fmt::Display;
+use std::net::SocketAddr;
+
+use load::{Arrivals, Spacing, Stop};
 use serde::Deserialize;
+
+use super::explain::Problem;
+use super::{Plan, filled};
+use crate::engine::Engine;
+use crate::key::CellKey;
+
+/// How long a response may take, in seconds: source D's limit.
+const TIMEOUT_S: f64 = 15.0;
 
 /// What the load does beside sending requests over its connections as fast as they are answered. Factors are filled in.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -27,5 +39,114 @@ impl Load {
     /// Every text in which factors are filled in.
     pub(super) fn texts(&self) -> impl Iterator<Item = &String> {
         [&self.engine, &self.rate, &self.link, &self.receive_rate, &self.think].into_iter().flatten()
+    }
+}
+
+impl Plan {
+    /// The load of a cell, on a server.
+    ///
+    /// # Errors
+    /// What of it cannot be read.
+    pub(crate) fn load_of(&self, key: &CellKey, address: SocketAddr) -> Result<load::Plan, String> {
+        let bad = |what: &str, error: &dyn Display| format!("load.{what}: {error}");
+        let think_s = match filled_in(&self.load.think, key, "0s") {
+            Some(think) => {
+                humantime::parse_duration(&think).map_err(|error| bad("think", &error))?.as_secs_f64()
+            }
+            None => 0.0,
+        };
+        let arrivals = match filled_in(&self.load.rate, key, "closed") {
+            Some(rate) => Arrivals::Open {
+                rate: rate.parse().map_err(|error| bad("rate", &error))?,
+                spacing: Spacing::Poisson,
+                seed: self.seed,
+                session: None,
+            },
+            None => Arrivals::Closed { think_s },
+        };
+        let link = match filled_in(&self.load.link, key, "none") {
+            Some(link) => Some(link.parse().map_err(|error| bad("link", &error))?),
+            None => None,
+        };
+        let receive_rate = match filled_in(&self.load.receive_rate, key, "0") {
+            Some(rate) => rate.parse().map_err(|error| bad("receive_rate", &error))?,
+            None => 0.0,
+        };
+        Ok(load::Plan {
+            arrivals,
+            link,
+            receive_rate,
+            sources: self.load.sources,
+            connections: key.connections,
+            threads: self.threads,
+            stop: Stop::Seconds(self.duration_s),
+            warmup_s: self.warmup_s,
+            timeout_s: self.load.timeout_s.unwrap_or(TIMEOUT_S),
+            close: key.close,
+            cpus: self.load_cpus.clone(),
+            ..load::Plan::new(format!("http://{address}{}", key.path))
+        })
+    }
+
+    /// The load generator of a cell; `None` for our own.
+    ///
+    /// # Errors
+    /// It is not known, or cannot do what the load asks for.
+    pub(crate) fn engine_of(&self, key: &CellKey) -> Result<Option<Engine>, String> {
+        let Some(name) = filled_in(&self.load.engine, key, "plimsoll") else { return Ok(None) };
+        let engine = Engine::named(&name)?;
+        let Load { rate, link, receive_rate, think, .. } = &self.load;
+        let beyond = [
+            ("rate", filled_in(rate, key, "closed")),
+            ("link", filled_in(link, key, "none")),
+            ("receive_rate", filled_in(receive_rate, key, "0")),
+            ("think", filled_in(think, key, "0s")),
+        ];
+        if let Some((what, value)) = beyond.into_iter().find_map(|(what, value)| Some((what, value?))) {
+            return Err(format!("load.{what}: {name} cannot do {value:?}: only the engine plimsoll can"));
+        }
+        // Several sources only make room for more connections; without them a generator says what it lacks.
+        Ok(Some(engine))
+    }
+}
+
+/// Whether the load of every cell can be read, before the first is run.
+pub(super) fn check(plan: &Plan) -> Result<(), Problem> {
+    let nowhere = ([127, 0, 0, 1], 1).into();
+    plan.cells().iter().try_for_each(|cell| {
+        let known = plan.load_of(cell, nowhere).and_then(|_| plan.engine_of(cell));
+        known.map(|_| ()).map_err(|text| Problem::at("load", text))
+    })
+}
+
+/// A text of the load with the cell's levels in it; `None` if it says what is the case without it.
+fn filled_in(text: &Option<String>, key: &CellKey, nothing: &str) -> Option<String> {
+    Some(filled(text.as_ref()?, &key.condition)).filter(|text| text != nothing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(load: &str) -> String {
+        let text = format!(
+            "title = \"t\"\nconnections = [1]\npaths = [\"/\"]\nduration_s = 1\n[load]\n{load}\n\
+             [factor]\ntool = [\"wrk\", \"plimsoll\"]\n[[target]]\nname = \"a\"\nmodel = \"reactor\"\n"
+        );
+        Plan::parse(&text, "x.toml").map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    #[test]
+    fn a_load_that_cannot_be_had_is_refused_before_anything_runs() {
+        assert_eq!(refused("engine = \"{tool}\"\nlink = \"none\"\nthink = \"0s\""), "");
+        let why = refused("engine = \"{tool}\"\nlink = \"delay=20ms\"");
+        assert_eq!(
+            why,
+            "x.toml: line 5: load.link: wrk cannot do \"delay=20ms\": only the engine plimsoll can"
+        );
+        let why = refused("engine = \"{tool}s\"");
+        assert_eq!(why, "x.toml: line 5: load.engine: \"wrks\": there are plimsoll, ab, wrk and h2load");
+        assert!(refused("rate = \"{tool}\"").starts_with("x.toml: line 5: load.rate: \"wrk\" is no number"));
+        assert!(refused("engine = \"{tool}\"\nrate = \"100\"").contains("load.rate: wrk cannot do"));
     }
 }

@@ -1,60 +1,14 @@
-//! The charts: for each what it shows, one sentence about it, and its options for the chart library.
+//! The charts of a report: over the connections, run by run, and those of its neighbours here.
 
 use serde_json::{Value, json};
 
+use super::chart::{Chart, FIGURES, Figure, line_with_whiskers};
 use super::conditions::{best_of_each, over_conditions};
 use super::forest::forests;
 use super::format::{estimate, number};
 use super::grid::grids;
 use super::single::server;
-use crate::results::{Cell, Estimate, Results, Run};
-
-/// One chart.
-pub(super) struct Chart {
-    pub(super) id: String,
-    pub(super) title: String,
-    /// What it says, in one sentence.
-    pub(super) finding: String,
-    /// The table behind it: its heading and its rows, as text.
-    pub(super) heading: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
-    pub(super) options: Value,
-}
-
-/// A figure of a cell.
-pub(super) struct Figure {
-    pub(super) id: &'static str,
-    pub(super) title: &'static str,
-    pub(super) unit: &'static str,
-    /// Whether more is better.
-    pub(super) more: bool,
-    pub(super) get: fn(&Cell) -> Option<Estimate>,
-}
-
-pub(super) const FIGURES: [Figure; 4] = [
-    Figure {
-        id: "rate",
-        title: "Requests per second",
-        unit: "requests/s",
-        more: true,
-        get: |cell| Some(cell.requests_per_second),
-    },
-    Figure {
-        id: "cpu",
-        title: "Processor time of the server per request",
-        unit: "us",
-        more: false,
-        get: |cell| cell.server_cpu_us_per_request,
-    },
-    Figure {
-        id: "p99",
-        title: "Response time, 99th percentile",
-        unit: "us",
-        more: false,
-        get: |cell| cell.p99_us,
-    },
-    Figure { id: "p50", title: "Response time, median", unit: "us", more: false, get: |cell| cell.p50_us },
-];
+use crate::results::{Cell, Results, Run, fastest};
 
 /// Every chart of a report.
 pub(super) fn charts(results: &Results) -> Vec<Chart> {
@@ -77,8 +31,7 @@ pub(super) fn charts(results: &Results) -> Vec<Chart> {
 
 /// What the server of the fastest cell used over time, in the first of its runs.
 fn server_of_the_best(results: &Results) -> Option<Chart> {
-    let order = |a: &&Cell, b: &&Cell| a.requests_per_second.median.total_cmp(&b.requests_per_second.median);
-    let best = results.cells.iter().max_by(order)?;
+    let best = fastest(&results.cells)?;
     let used =
         results.runs.iter().find(|run| run.cell == best.key && run.failure.is_none())?.server.as_ref()?;
     let chart = server(used);
@@ -138,14 +91,11 @@ fn chart(cells: &[&Cell], figure: &Figure, facet: &Facet, number_of: usize) -> O
 
 /// The best cell of a chart, in words.
 fn finding(cells: &[&Cell], figure: &Figure) -> String {
-    let median = |cell: &&&Cell| (figure.get)(cell).map_or(0.0, |estimate| estimate.median);
-    let order = |a: &&&Cell, b: &&&Cell| median(a).total_cmp(&median(b));
-    let best = if figure.more { cells.iter().max_by(order) } else { cells.iter().min_by(order) };
-    let Some(best) = best else { return String::new() };
+    let Some(best) = figure.best(cells.iter().copied()) else { return String::new() };
     format!(
         "{}: {} {} by {} at {} connection{}.",
         if figure.more { "Most" } else { "Least" },
-        number(median(&best)),
+        number(figure.median(best)),
         figure.unit,
         best.key.contender(),
         best.key.connections,
@@ -162,21 +112,10 @@ fn options(cells: &[&Cell], connections: &[u32], figure: &Figure, finding: &str)
     }
     let place = |of: u32| connections.iter().position(|other| *other == of);
     let mut series = Vec::new();
-    for (index, target) in targets.iter().enumerate() {
-        let own: Vec<_> = cells
-            .iter()
-            .filter(|cell| cell.key.target == *target)
-            .filter_map(|cell| Some((place(cell.key.connections)?, (figure.get)(cell)?)))
-            .collect();
-        let medians: Vec<_> = own.iter().map(|(at, estimate)| json!([at, estimate.median])).collect();
-        let whiskers: Vec<_> = own.iter().map(|(at, e)| json!([at, e.low, e.high])).collect();
-        series.push(json!({
-            "name": target, "type": "line", "data": medians, "style": index,
-        }));
-        // Drawn by the page's script; in the colour of its line, and off with it in the legend.
-        series.push(
-            json!({ "name": target, "type": "custom", "whiskers": true, "data": whiskers, "style": index }),
-        );
+    for (style, target) in targets.iter().enumerate() {
+        let own = cells.iter().filter(|cell| cell.key.target == *target);
+        let points = own.filter_map(|cell| Some((place(cell.key.connections)?, (figure.get)(cell)?)));
+        series.extend(line_with_whiskers(target, style, points.collect()));
     }
     json!({
         "x": { "name": "connections", "values": connections.iter().map(u32::to_string).collect::<Vec<_>>() },

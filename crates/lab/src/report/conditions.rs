@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::charts::{Chart, FIGURES, Figure};
+use super::chart::{Chart, FIGURES, Figure, line_with_whiskers};
 use super::format::{estimate, number};
 use super::grid::order;
-use crate::results::{Cell, CellKey, Levels, Results, levels};
+use crate::key::CellKey;
+use crate::key::levels;
+use crate::results::{Cell, Results};
 
 /// For each condition that changes, a chart of each figure.
 pub(super) fn over_conditions(results: &Results) -> Vec<Chart> {
@@ -19,13 +21,7 @@ pub(super) fn over_conditions(results: &Results) -> Vec<Chart> {
         for cell in best.iter().filter(|cell| cell.key.condition.contains_key(name)) {
             let mut condition = cell.key.condition.clone();
             condition.remove(name);
-            let facet = CellKey {
-                target: String::new(),
-                setting: Levels::new(),
-                condition,
-                path: String::new(),
-                ..cell.key.clone()
-            };
+            let facet = CellKey { condition, path: String::new(), ..cell.key.without_contender() };
             facets.entry(facet).or_default().push(cell);
         }
         for (facet, cells) in facets {
@@ -41,7 +37,7 @@ pub(super) fn over_conditions(results: &Results) -> Vec<Chart> {
 pub(super) fn best_of_each(cells: &[Cell]) -> Vec<&Cell> {
     let mut best = BTreeMap::<CellKey, &Cell>::new();
     for cell in cells {
-        let key = CellKey { setting: Levels::new(), ..cell.key.clone() };
+        let key = cell.key.without_setting();
         let known = best.entry(key).or_insert(cell);
         if cell.requests_per_second.median > known.requests_per_second.median {
             *known = cell;
@@ -64,18 +60,9 @@ fn chart(name: &str, facet: &CellKey, cells: &[&Cell], figure: &Figure, number_o
     let at = |cell: &Cell| values.iter().position(|value| *value == cell.key.condition[name]);
     let mut series = Vec::new();
     for (style, target) in targets.iter().enumerate() {
-        let mut own: Vec<_> = known
-            .iter()
-            .filter(|cell| cell.key.target == *target)
-            .filter_map(|cell| Some((at(cell)?, (figure.get)(cell)?)))
-            .collect();
-        own.sort_by_key(|(at, _)| *at);
-        let medians: Vec<_> = own.iter().map(|(at, estimate)| json!([at, estimate.median])).collect();
-        let whiskers: Vec<_> = own.iter().map(|(at, e)| json!([at, e.low, e.high])).collect();
-        series.push(json!({ "name": target, "type": "line", "data": medians, "style": style }));
-        series.push(
-            json!({ "name": target, "type": "custom", "whiskers": true, "data": whiskers, "style": style }),
-        );
+        let own = known.iter().filter(|cell| cell.key.target == *target);
+        let points = own.filter_map(|cell| Some((at(cell)?, (figure.get)(cell)?)));
+        series.extend(line_with_whiskers(target, style, points.collect()));
     }
     let finding = finding(&known, figure, name, (values[0], values[values.len() - 1]));
     let rest =
@@ -109,11 +96,9 @@ fn chart(name: &str, facet: &CellKey, cells: &[&Cell], figure: &Figure, number_o
 /// The best at both ends of the condition, in words.
 fn finding(cells: &[&Cell], figure: &Figure, name: &str, (first, last): (&str, &str)) -> String {
     let best_at = |value: &str| {
-        let median = |cell: &&&Cell| (figure.get)(cell).map_or(0.0, |estimate| estimate.median);
-        let there = cells.iter().filter(|cell| cell.key.condition[name] == value);
-        let order = |a: &&&Cell, b: &&&Cell| median(a).total_cmp(&median(b));
-        let best = if figure.more { there.max_by(order) } else { there.min_by(order) };
-        best.map(|cell| (cell.key.contender(), number(median(&cell))))
+        let there = cells.iter().copied().filter(|cell| cell.key.condition[name] == value);
+        let best = figure.best(there)?;
+        Some((best.key.contender(), number(figure.median(best))))
     };
     let word = if figure.more { "most" } else { "least" };
     match (best_at(first), best_at(last)) {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::charts::Chart;
+use super::chart::Chart;
 use super::format::{estimate, number};
-use crate::results::{Cell, CellKey, Results};
+use crate::key::CellKey;
+use crate::results::{Cell, Results};
 
 /// Contenders that a chart shows: the best ones.
 const MOST_CONTENDERS: usize = 16;
@@ -18,7 +19,7 @@ const MOST: usize = 6;
 pub(super) fn forests(results: &Results) -> Vec<Chart> {
     let mut groups = BTreeMap::<CellKey, Vec<&Cell>>::new();
     for cell in results.cells.iter().filter(|cell| cell.ratio_to_best.is_some()) {
-        groups.entry(cell.key.of(&CellKey::default())).or_default().push(cell);
+        groups.entry(cell.key.without_contender()).or_default().push(cell);
     }
     let groups = groups.into_iter().filter(|(_, cells)| cells.len() > 1).take(MOST);
     groups.enumerate().map(|(number_of, (key, cells))| forest(number_of, &key, cells)).collect()

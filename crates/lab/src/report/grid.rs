@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::charts::Chart;
+use super::chart::{Chart, line_with_whiskers};
 use super::format::{estimate, number};
-use crate::results::{Cell, CellKey, Levels, Results, levels};
+use crate::key::{CellKey, levels};
+use crate::results::{Cell, Results, fastest};
 
 /// Most heat maps of a report; of more conditions than that, the first ones are shown.
 const MOST: usize = 24;
@@ -15,7 +16,7 @@ const MOST: usize = 24;
 pub(super) fn grids(results: &Results) -> Vec<Chart> {
     let mut grids = BTreeMap::<CellKey, Vec<&Cell>>::new();
     for cell in results.cells.iter().filter(|cell| !cell.key.setting.is_empty()) {
-        let key = CellKey { setting: Levels::new(), ..cell.key.clone() };
+        let key = cell.key.without_setting();
         grids.entry(key).or_default().push(cell);
     }
     let grids = grids.iter().filter(|(_, cells)| cells.len() > 1).take(MOST);
@@ -60,7 +61,7 @@ fn charts(number_of: usize, key: &CellKey, cells: &[&Cell]) -> Vec<Chart> {
         }
         // Of more than two factors, the two with the most levels, where the others are as in the best cell.
         [x, y, ..] => {
-            let Some(best) = best(cells) else { return Vec::new() };
+            let Some(best) = fastest(cells.iter().copied()) else { return Vec::new() };
             let rest: Vec<&Cell> = cells
                 .iter()
                 .copied()
@@ -75,10 +76,6 @@ fn charts(number_of: usize, key: &CellKey, cells: &[&Cell]) -> Vec<Chart> {
     }
 }
 
-fn best<'a>(cells: &[&'a Cell]) -> Option<&'a Cell> {
-    cells.iter().copied().max_by(|a, b| a.requests_per_second.median.total_cmp(&b.requests_per_second.median))
-}
-
 fn title(key: &CellKey) -> String {
     let condition = match key.condition.is_empty() {
         true => key.path.clone(),
@@ -88,7 +85,7 @@ fn title(key: &CellKey) -> String {
 }
 
 fn finding(cells: &[&Cell]) -> String {
-    let Some(best) = best(cells) else { return "Nothing was measured.".into() };
+    let Some(best) = fastest(cells.iter().copied()) else { return "Nothing was measured.".into() };
     let rate = number(best.requests_per_second.median);
     let tied = cells.iter().filter(|cell| cell.tied_best && cell.key != best.key).count();
     let others = match tied {
@@ -129,7 +126,7 @@ fn heat(number_of: usize, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, y: &Fa
         .filter_map(|cell| place(cell).map(|(x, y)| json!([x, y, cell.requests_per_second.median.round()])))
         .collect();
     // Best of this target: the star of the tables is for the best of all targets.
-    let top = best(cells).map_or(0.0, |cell| cell.requests_per_second.low);
+    let top = fastest(cells.iter().copied()).map_or(0.0, |cell| cell.requests_per_second.low);
     let tied: Vec<Value> = cells
         .iter()
         .filter(|cell| cell.requests_per_second.high >= top)
@@ -173,30 +170,16 @@ fn slice(id: String, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, lines: Opti
             (Some((name, _)), Some(level)) => cell.key.setting.get(*name).is_some_and(|own| own == level),
             _ => true,
         };
-        let mut points: Vec<(usize, &Cell)> = cells
-            .iter()
-            .filter(own)
-            .filter_map(|cell| {
-                let at =
-                    x.1.iter().position(|level| cell.key.setting.get(x.0).is_some_and(|own| own == level))?;
-                Some((at, *cell))
-            })
-            .collect();
-        points.sort_by_key(|(at, _)| *at);
+        let points = cells.iter().filter(own).filter_map(|cell| {
+            let at =
+                x.1.iter().position(|level| cell.key.setting.get(x.0).is_some_and(|own| own == level))?;
+            Some((at, cell.requests_per_second))
+        });
         let name = match (lines, level) {
             (Some((name, _)), Some(level)) => format!("{name} {level}"),
             _ => key.target.clone(),
         };
-        let medians: Vec<Value> =
-            points.iter().map(|(at, cell)| json!([at, cell.requests_per_second.median])).collect();
-        let whiskers: Vec<Value> = points
-            .iter()
-            .map(|(at, cell)| json!([at, cell.requests_per_second.low, cell.requests_per_second.high]))
-            .collect();
-        series.push(json!({ "name": name, "type": "line", "data": medians, "style": style }));
-        series.push(
-            json!({ "name": name, "type": "custom", "whiskers": true, "data": whiskers, "style": style }),
-        );
+        series.extend(line_with_whiskers(&name, style, points.collect()));
     }
     let finding = finding(cells);
     Chart {

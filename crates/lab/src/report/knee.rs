@@ -1,15 +1,14 @@
 //! A capacity search as a page: response times over the level that was tried, up to the knee and past it.
 
-use load::capacity::{Capacity, Probe, What};
+use load::capacity::{Capacity, Probe};
 use load::report::duration;
 use load::verdict::Verdict;
 use serde_json::json;
 
-use super::charts::Chart;
+use super::chart::Chart;
 use super::format::{escape, json_for_script, number};
-use super::page::page;
-
-const TEMPLATE: &str = include_str!("../../assets/single.html");
+use super::page::Page;
+use super::single::BODY;
 
 /// A capacity search as one HTML file, with what it says in text and the command that repeats it.
 pub fn knee(url: &str, said: &str, found: &Capacity, command: &str) -> String {
@@ -21,28 +20,31 @@ pub fn knee(url: &str, said: &str, found: &Capacity, command: &str) -> String {
         verdict.suspect("the load generator was at its own limit where the target was missed".into());
     }
     let title = format!("How much {url} carries");
-    let own = [("summary", &*escape(said)), ("command", &escape(command)), ("plan", "")];
-    page(TEMPLATE, &title, &verdict, &[chart(found)], &json_for_script(found), &own)
+    let page = Page {
+        eyebrow: "Plimsoll capacity",
+        title: &title,
+        verdict: &verdict,
+        charts: &[chart(found)],
+        results: &json_for_script(found),
+        plan: "",
+        command,
+    };
+    page.html(BODY, &[("summary", &escape(said))])
 }
 
 fn chart(found: &Capacity) -> Chart {
-    let unit = match found.what {
-        What::Rate => "requests per second",
-        What::Clients => "clients",
-    };
+    let unit = found.what.unit();
     let finding = match found.below {
         Some(below) => {
             format!("Carries {} {unit}, and less than {}.", number(found.at_least), number(below))
         }
         None => format!("Carries at least {} {unit}.", number(found.at_least)),
     };
-    // Where too few answers came for a 99th percentile, the longest time stands for it.
-    let late = |probe: &Probe| probe.p99_us.unwrap_or(probe.max_us).max(1);
-    let points = |kept: bool, get: &dyn Fn(&Probe) -> u64| -> Vec<_> {
+    // The axis is logarithmic: it has no 0.
+    let points = |kept: bool, get: fn(&Probe) -> u64| -> Vec<_> {
         let probes = found.probes.iter().filter(|probe| probe.kept == kept && probe.max_us > 0);
-        probes.map(|probe| json!([probe.level, get(probe)])).collect()
+        probes.map(|probe| json!([probe.level, get(probe).max(1)])).collect()
     };
-    let early = |probe: &Probe| probe.p50_us.unwrap_or_else(|| late(probe)).max(1);
     Chart {
         id: "knee".into(),
         title: "Response time over the load".into(),
@@ -69,9 +71,9 @@ fn chart(found: &Capacity) -> Chart {
             "y": { "name": "us", "log": true },
             "description": finding,
             "series": [
-                { "name": "median", "type": "scatter", "data": points(true, &early), "style": 0 },
-                { "name": "99th percentile, kept", "type": "scatter", "data": points(true, &late), "style": 2 },
-                { "name": "99th percentile, missed", "type": "scatter", "data": points(false, &late), "style": 1 },
+                { "name": "median", "type": "scatter", "data": points(true, Probe::early_us), "style": 0 },
+                { "name": "99th percentile, kept", "type": "scatter", "data": points(true, Probe::late_us), "style": 2 },
+                { "name": "99th percentile, missed", "type": "scatter", "data": points(false, Probe::late_us), "style": 1 },
             ],
         }),
         finding,

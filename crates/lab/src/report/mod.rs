@@ -1,5 +1,6 @@
 //! Results as people read them: a page that needs nothing but itself, Markdown, and a table for the terminal.
 
+mod chart;
 mod charts;
 mod conditions;
 mod forest;

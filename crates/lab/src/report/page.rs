@@ -5,35 +5,40 @@ use std::fmt::Write;
 use load::Verdict;
 use serde_json::Value;
 
-use super::charts::{Chart, charts};
+use super::chart::Chart;
+use super::charts::charts;
 use super::format::{escape, json_for_script};
 use super::tables;
 use crate::results::Results;
 
-const TEMPLATE: &str = include_str!("../../assets/report.html");
+/// What every page has about its body.
+const SHELL: &str = include_str!("../../assets/page.html");
+const BODY: &str = include_str!("../../assets/report.html");
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
 const LIBRARY: &str = include_str!("../../assets/echarts.min.js");
 
 /// The whole report as one HTML file.
 pub fn html(results: &Results) -> String {
-    page(
-        TEMPLATE,
-        &results.title,
-        &results.verdict,
-        &charts(results),
-        &json_for_script(&light(results)),
+    let (name, started) = (escape(&results.name), escape(&results.started));
+    let page = Page {
+        eyebrow: &format!("Plimsoll lab &middot; {name} &middot; <time>{started}</time>"),
+        title: &results.title,
+        verdict: &results.verdict,
+        charts: &charts(results),
+        results: &json_for_script(&light(results)),
+        plan: &results.plan,
+        command: &results.command,
+    };
+    page.html(
+        BODY,
         &[
-            ("name", &escape(&results.name)),
-            ("started", &escape(&results.started)),
             ("findings", &list(&results.findings)),
             ("budgets", &tables::budgets(results)),
             ("claims", &tables::claims(results)),
             ("cells", &tables::cells(results)),
             ("errors", &tables::errors(results)),
             ("environment", &tables::environment(results)),
-            ("plan", &escape(&results.plan)),
-            ("command", &escape(&results.command)),
         ],
     )
 }
@@ -53,28 +58,42 @@ fn light(results: &Results) -> Results {
     light
 }
 
-/// A page with what every page has, and some values of its own.
-pub(super) fn page(
-    template: &str,
-    title: &str,
-    verdict: &Verdict,
-    charts: &[Chart],
-    results: &str,
-    own: &[(&str, &str)],
-) -> String {
-    let options: serde_json::Map<String, Value> =
-        charts.iter().map(|chart| (chart.id.clone(), chart.options.clone())).collect();
-    let common = [
-        ("title", &*escape(title)),
-        ("style", STYLE),
-        ("verdict", &show(verdict)),
-        ("charts", &charts.iter().map(section).collect::<String>()),
-        ("options", &json_for_script(&options)),
-        ("results", results),
-        ("library", LIBRARY),
-        ("script", SCRIPT),
-    ];
-    fill(template, &[&common, own].concat())
+/// What every page has.
+pub(super) struct Page<'a> {
+    /// What made it, as HTML.
+    pub(super) eyebrow: &'a str,
+    pub(super) title: &'a str,
+    pub(super) verdict: &'a Verdict,
+    pub(super) charts: &'a [Chart],
+    /// The raw figures, as JSON that may stand in a script.
+    pub(super) results: &'a str,
+    pub(super) plan: &'a str,
+    pub(super) command: &'a str,
+}
+
+impl Page<'_> {
+    /// The page with a body of its own, whose places `{{charts}}` and those in `own` are filled in.
+    pub(super) fn html(&self, body: &str, own: &[(&str, &str)]) -> String {
+        let options: serde_json::Map<String, Value> =
+            self.charts.iter().map(|chart| (chart.id.clone(), chart.options.clone())).collect();
+        let charts: String = self.charts.iter().map(section).collect();
+        fill(
+            SHELL,
+            &[
+                ("eyebrow", self.eyebrow),
+                ("title", &escape(self.title)),
+                ("style", STYLE),
+                ("verdict", &show(self.verdict)),
+                ("body", &fill(body, &[&[("charts", &*charts)], own].concat())),
+                ("command", &escape(self.command)),
+                ("plan", &escape(self.plan)),
+                ("options", &json_for_script(&options)),
+                ("results", self.results),
+                ("library", LIBRARY),
+                ("script", SCRIPT),
+            ],
+        )
+    }
 }
 
 /// Puts values in the places of their names, once: what a value holds is not looked at again.

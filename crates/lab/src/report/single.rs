@@ -5,11 +5,12 @@ use load::sample::{Moment, ServerUse};
 use load::{Distribution, Outcome, Second};
 use serde_json::{Value, json};
 
-use super::charts::Chart;
+use super::chart::{Chart, line};
 use super::format::{escape, json_for_script, number};
-use super::page::page;
+use super::page::Page;
 
-const TEMPLATE: &str = include_str!("../../assets/single.html");
+/// What is between the heading and the command of a page about one load.
+pub(super) const BODY: &str = include_str!("../../assets/single.html");
 
 /// A load as one HTML file, with the command that repeats it.
 pub fn single(outcome: &Outcome, command: &str) -> String {
@@ -24,14 +25,16 @@ pub fn single(outcome: &Outcome, command: &str) -> String {
     .into_iter()
     .flatten()
     .collect();
-    page(
-        TEMPLATE,
-        &title,
-        &outcome.verdict,
-        &charts,
-        &json_for_script(outcome),
-        &[("summary", &escape(&text(outcome))), ("command", &escape(command)), ("plan", &escape(&plan))],
-    )
+    let page = Page {
+        eyebrow: "Plimsoll bench",
+        title: &title,
+        verdict: &outcome.verdict,
+        charts: &charts,
+        results: &json_for_script(outcome),
+        plan: &plan,
+        command,
+    };
+    page.html(BODY, &[("summary", &escape(&text(outcome)))])
 }
 
 /// Response time by percentile, and beside it the service time where that is another thing.
@@ -53,9 +56,7 @@ fn percentiles(outcome: &Outcome) -> Option<Chart> {
         let values = times.percentiles();
         (0..known.len()).filter_map(|at| Some(json!([at, values[at].1?]))).collect()
     };
-    let series = (0..).zip(&lines).map(
-        |(style, (name, times)): (usize, _)| json!({ "name": name, "type": "line", "data": points(times), "style": style }),
-    );
+    let series = lines.iter().enumerate().map(|(style, (name, times))| line(name, style, &points(times)));
     let cells = |at: usize| lines.iter().map(move |(_, times)| times.percentiles()[at].1);
     Some(Chart {
         id: "percentiles".into(),
@@ -93,9 +94,9 @@ fn over_time(
     lines: &[Line<'_, Second>],
 ) -> Chart {
     let seconds = &outcome.timeline;
-    let series = (0..).zip(lines).map(|(style, (name, get)): (usize, _)| {
-        let data: Vec<_> = seconds.iter().map(|second| json!([second.at_s, get(second)])).collect();
-        json!({ "name": name, "type": "line", "data": data, "style": style })
+    let series = lines.iter().enumerate().map(|(style, (name, get))| {
+        let points: Vec<_> = seconds.iter().map(|second| json!([second.at_s, get(second)])).collect();
+        line(name, style, &points)
     });
     Chart {
         id: id.into(),
@@ -186,9 +187,9 @@ pub(super) fn server(server: &ServerUse) -> Chart {
         ("cores", |moment| moment.cores),
         ("resident, in 100 MiB", |moment| moment.rss_bytes as f64 / 104_857_600.0),
     ];
-    let series = (0..).zip(lines).map(|(style, (name, get)): (usize, _)| {
-        let data: Vec<_> = server.moments.iter().map(|moment| json!([moment.at_s, get(moment)])).collect();
-        json!({ "name": name, "type": "line", "data": data, "style": style })
+    let series = lines.iter().enumerate().map(|(style, (name, get))| {
+        let points: Vec<_> = server.moments.iter().map(|moment| json!([moment.at_s, get(moment)])).collect();
+        line(name, style, &points)
     });
     Chart {
         id: "server".into(),

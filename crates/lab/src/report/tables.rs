@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::charts::Chart;
+use super::chart::Chart;
 use super::format::{escape, estimate};
 use crate::results::{Judgement, Results};
 

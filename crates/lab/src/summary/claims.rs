@@ -1,8 +1,8 @@
 //! What others have claimed, and what came of it here: a ratio of two cells with its interval, against the claim.
 
-use super::{over, rate};
+use super::over;
 use crate::plan::{Claim, Plan, Side};
-use crate::results::{Cell, ClaimOutcome, Estimate, Judgement, Results};
+use crate::results::{Cell, ClaimOutcome, Estimate, Judgement, Results, Run, fastest};
 
 /// How every claim of a plan came out.
 pub(super) fn outcomes(results: &Results, plan: &Plan) -> Vec<ClaimOutcome> {
@@ -12,7 +12,7 @@ pub(super) fn outcomes(results: &Results, plan: &Plan) -> Vec<ClaimOutcome> {
 fn outcome(results: &Results, claim: &Claim) -> ClaimOutcome {
     let best = |side: &Side| best(results, side);
     let (left, right) = (best(&claim.left), best(&claim.right));
-    let ratio = left.zip(right).and_then(|(left, right)| over(results, &left.key, &right.key, rate));
+    let ratio = left.zip(right).and_then(|(left, right)| over(results, &left.key, &right.key, Run::rate));
     let name = |cell: Option<&Cell>| cell.map_or("not measured".into(), |cell| cell.key.to_string());
     ClaimOutcome {
         text: claim.text.clone(),
@@ -25,8 +25,7 @@ fn outcome(results: &Results, claim: &Claim) -> ClaimOutcome {
 
 /// The fastest cell of those that a side names.
 fn best<'a>(results: &'a Results, side: &Side) -> Option<&'a Cell> {
-    let matching = results.cells.iter().filter(|cell| side.names(&cell.key));
-    matching.max_by(|a, b| a.requests_per_second.median.total_cmp(&b.requests_per_second.median))
+    fastest(results.cells.iter().filter(|cell| side.names(&cell.key)))
 }
 
 /// Reproduced where the whole interval is within the bounds, refuted where it is wholly outside.

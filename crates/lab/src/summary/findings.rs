@@ -1,8 +1,8 @@
 //! What an experiment says, in sentences: missed budgets first, then who is best and by how much.
 
-use super::{Condition, cpu, fastest, groups, over, rate, values};
+use super::{groups, over};
 use crate::report::number;
-use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run};
+use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run, fastest};
 use crate::stats::{median, tied, variation};
 
 /// Most contenders that a sentence names.
@@ -24,7 +24,7 @@ pub(super) fn findings(results: &Results) -> Vec<String> {
 /// four times in five at 95 % confidence.
 fn smallest(results: &Results) -> Option<String> {
     let variations: Vec<f64> =
-        results.cells.iter().filter_map(|cell| variation(&values(results, &cell.key, rate))).collect();
+        results.cells.iter().filter_map(|cell| variation(&results.values(&cell.key, Run::rate))).collect();
     let usual = median(&variations)?;
     let rounds = f64::from(results.cells.iter().map(|cell| cell.rounds).max()?);
     let difference = 2.8 * usual * (2.0 / rounds).sqrt() * 100.0;
@@ -76,8 +76,8 @@ fn overall(results: &Results) -> Option<String> {
 
 /// Who is fastest in a group, and how far the next one is behind.
 fn best(results: &Results, group: &[&Cell]) -> Option<String> {
-    let best = fastest(group)?;
-    let (at, name) = (Condition(&best.key), best.key.contender());
+    let best = fastest(group.iter().copied())?;
+    let (at, name) = (best.key.load(), best.key.contender());
     let rate_of_best = format!("{} requests per second", number(best.requests_per_second.median));
     let rest: Vec<&Cell> = group.iter().copied().filter(|cell| cell.key != best.key).collect();
     let tied: Vec<String> =
@@ -93,10 +93,10 @@ fn best(results: &Results, group: &[&Cell]) -> Option<String> {
             if others.is_empty() { list(&named) } else { named.join(", ") }
         ));
     }
-    let Some(second) = fastest(&rest) else {
+    let Some(second) = fastest(rest.iter().copied()) else {
         return Some(format!("At {at}: {name} answers {rate_of_best}."));
     };
-    let lead = times(results, best, second, rate)?;
+    let lead = times(results, best, second, Run::rate)?;
     Some(format!("At {at}: {name} is fastest with {rate_of_best}, {lead}."))
 }
 
@@ -106,15 +106,15 @@ fn cheapest(results: &Results, group: &[&Cell]) -> Option<String> {
         group.iter().filter_map(|cell| Some((cell.server_cpu_us_per_request?.median, *cell))).collect();
     costs.sort_by(|a, b| a.0.total_cmp(&b.0));
     let [(cost, least), (_, next), ..] = costs[..] else { return None };
-    let (at, name) = (Condition(&least.key), least.key.contender());
+    let (at, name) = (least.key.load(), least.key.contender());
     let cost = format!("{} us of CPU per request", number(cost));
-    if over(results, &least.key, &next.key, cpu).is_some_and(|ratio| tied(&ratio)) {
+    if over(results, &least.key, &next.key, Run::cpu).is_some_and(|ratio| tied(&ratio)) {
         return Some(format!(
             "At {at}: {name} costs least, {cost}, but {} cannot be told from it.",
             next.key.contender()
         ));
     }
-    Some(format!("At {at}: {name} costs least, {cost}, {}.", times(results, least, next, cpu)?))
+    Some(format!("At {at}: {name} costs least, {cost}, {}.", times(results, least, next, Run::cpu)?))
 }
 
 /// `0.87 times that of b [0.85 to 0.90]`.

@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::fit::{knee, usl};
+use crate::fit::{FEWEST, knee, usl};
+use crate::key::CellKey;
 use crate::report::number;
-use crate::results::{Cell, CellKey, Results};
-
-/// Fewest levels that say anything about growth.
-const FEWEST: usize = 6;
+use crate::results::{Cell, Results};
 
 /// A sentence for each curve with levels enough.
 pub(super) fn sentences(results: &Results) -> Vec<String> {

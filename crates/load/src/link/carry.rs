@@ -8,14 +8,17 @@ use engine::Stop as Switch;
 use engine::tun::Tun;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::Link;
 use super::shape::Shaper;
-use super::{LOOK, Link};
 
 /// Longest packet that an interface with the usual MTU of 1,500 bytes gives, and more.
 const PACKET: usize = 64 * 1024;
 
 /// Packets that are taken from one end before the other has its turn.
 const TURN: usize = 64;
+
+/// Longest wait before it looks whether it should end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Starts the thread, which ends when `stop` is set.
 pub(super) fn start(link: Link, near: Tun, far: Tun, stop: Switch) -> io::Result<JoinHandle<()>> {
@@ -70,11 +73,8 @@ impl Carrier {
         let time = next.map_or(LOOK, |next| next.saturating_sub(self.begun.elapsed()).min(LOOK));
         let [far, near] = &self.ends;
         let mut ends = [PollFd::new(far, PollFlags::IN), PollFd::new(near, PollFlags::IN)];
+        let time = Timespec::try_from(time).expect("at most the time between two looks");
         // A signal ends the wait early, which does no harm.
-        let _ = poll(&mut ends, Some(&timespec(time)));
+        let _ = poll(&mut ends, Some(&time));
     }
-}
-
-fn timespec(time: Duration) -> Timespec {
-    Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() }
 }

@@ -15,7 +15,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use engine::Stop as Switch;
 use engine::tun::Tun;
@@ -223,9 +222,6 @@ fn refused(error: io::Error) -> Error {
         "link: a network namespace and TUN interfaces cannot be made: {error}; they take root, and /dev/net/tun"
     ))
 }
-
-/// Longest that the carrier waits before it looks whether it should end.
-const LOOK: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {

@@ -74,7 +74,7 @@ impl Plan {
     /// The first value that cannot be used, why, and what could be.
     pub fn validate(&self) -> Result<(), Error> {
         let bad = |problem: String| Err(Error::Plan(problem));
-        Target::parse(&self.url)?;
+        let target = Target::parse(&self.url)?;
         if self.connections == 0 {
             return bad("connections 0: must be at least 1".into());
         }
@@ -83,6 +83,7 @@ impl Plan {
         }
         self.validate_descriptors().map_err(Error::Plan)?;
         self.validate_ports().map_err(Error::Plan)?;
+        self.validate_network().map_err(Error::Plan)?;
         let (what, seconds) = match self.stop {
             Stop::Requests(0) => return bad("requests 0: must be at least 1".into()),
             Stop::Requests(_) => ("duration", 1.0),
@@ -97,7 +98,7 @@ impl Plan {
         }
         self.arrivals.validate().map_err(Error::Plan)?;
         // Every request is made once, to see that its places are known.
-        Mix::new(&Target::parse(&self.url)?, self, None, 0, 1).map_err(Error::Plan)?;
+        Mix::new(&target, self, None, 0, 1).map_err(Error::Plan)?;
         self.validate_requests().map_err(Error::Plan)?;
         self.validate_answers().map_err(Error::Plan)?;
         if self.method.is_empty()
@@ -156,7 +157,8 @@ impl Plan {
         ))
     }
 
-    fn validate_answers(&self) -> Result<(), String> {
+    /// Whether the network can be what is asked for.
+    fn validate_network(&self) -> Result<(), String> {
         for (what, rate) in [("send", self.send_rate), ("receive", self.receive_rate)] {
             if rate != 0.0 && !(1.0..=1e9).contains(&rate) {
                 return Err(format!(
@@ -164,15 +166,18 @@ impl Plan {
                 ));
             }
         }
+        let Some(link) = &self.link else { return Ok(()) };
+        link.validate()?;
+        match self.processes > 1 || self.sources > 0 {
+            true => Err("a link is for one process, and for connections from one address".into()),
+            false => Ok(()),
+        }
+    }
+
+    fn validate_answers(&self) -> Result<(), String> {
         let Expect { statuses, sha256, .. } = &self.expect;
         if let Some(code) = statuses.iter().find(|code| !(200..=599).contains(*code)) {
             return Err(format!("status {code}: answers have 200 to 599"));
-        }
-        if let Some(link) = &self.link {
-            link.validate()?;
-            if self.processes > 1 || self.sources > 0 {
-                return Err("a link is for one process, and for connections from one address".into());
-            }
         }
         match sha256 {
             Some(text) if parse_sha256(text).is_none() => {

@@ -123,13 +123,6 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     Ok(if found.confirmed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn unit(what: What) -> &'static str {
-    match what {
-        What::Rate => "requests per second",
-        What::Clients => "clients",
-    }
-}
-
 fn tell(search: &Search, watched: bool, news: &News<'_>) {
     match news {
         News::Trying(level, progress) if watched => {
@@ -137,7 +130,7 @@ fn tell(search: &Search, watched: bool, news: &News<'_>) {
             let _ = write!(
                 stderr(),
                 "\r\x1b[Ktrying {level:.0} {}: {now:.0} answers per second",
-                unit(search.what)
+                search.what.unit()
             );
         }
         News::Trying(..) => {}
@@ -156,7 +149,7 @@ fn line(probe: &Probe, what: What) -> String {
     format!(
         "{:>10.0} {}: {word}, p50 {}, p99 {}{}{why}",
         probe.level,
-        unit(what),
+        what.unit(),
         time(probe.p50_us),
         time(probe.p99_us),
         if why.is_empty() { "" } else { "; " }
@@ -164,7 +157,7 @@ fn line(probe: &Probe, what: What) -> String {
 }
 
 fn text(search: &Search, found: &Capacity) -> String {
-    let unit = unit(found.what);
+    let unit = found.what.unit();
     let target: Vec<String> = search.target.iter().map(ToString::to_string).collect();
     let mut text = format!("{} within {}\n\n", search.plan.url, target.join(", "));
     text += &knee(found);
@@ -186,25 +179,22 @@ fn text(search: &Search, found: &Capacity) -> String {
 
 /// The response time over the level, drawn with characters; each level once, by its best probe.
 fn knee(found: &Capacity) -> String {
-    // Where too few answers came for a 99th percentile, the longest time stands for it.
-    let late = |probe: &Probe| probe.p99_us.unwrap_or(probe.max_us);
-    let early = |probe: &Probe| probe.p50_us.unwrap_or_else(|| late(probe));
     let mut probes: Vec<&Probe> = found.probes.iter().filter(|probe| probe.max_us > 0).collect();
-    probes.sort_by(|a, b| a.level.total_cmp(&b.level).then(late(a).cmp(&late(b))));
+    probes.sort_by(|a, b| a.level.total_cmp(&b.level).then(a.late_us().cmp(&b.late_us())));
     probes.dedup_by_key(|probe| probe.level);
     let log = |us: u64| (us.max(1) as f64).ln();
-    let least = probes.iter().map(|probe| log(early(probe))).fold(f64::MAX, f64::min);
-    let most = probes.iter().map(|probe| log(late(probe))).fold(f64::MIN, f64::max);
+    let least = probes.iter().map(|probe| log(probe.early_us())).fold(f64::MAX, f64::min);
+    let most = probes.iter().map(|probe| log(probe.late_us())).fold(f64::MIN, f64::max);
     let at = |us: u64| ((log(us) - least) / (most - least).max(1e-9) * (WIDTH - 1) as f64).round() as usize;
     let mut text = format!("{:>12}  {:WIDTH$}  p99\n", "level", "o median, x 99th percentile (logarithmic)");
     for probe in probes {
         let mut bar = vec![' '; WIDTH];
-        bar[at(early(probe)).min(WIDTH - 1)] = 'o';
-        bar[at(late(probe)).min(WIDTH - 1)] = 'x';
+        bar[at(probe.early_us()).min(WIDTH - 1)] = 'o';
+        bar[at(probe.late_us()).min(WIDTH - 1)] = 'x';
         let bar: String = bar.into_iter().collect();
         let mark = if probe.kept { "" } else { "  missed" };
         let most = if probe.p99_us.is_some() { "" } else { " at most" };
-        text += &format!("{:>12.0}  {bar}  {}{most}{mark}\n", probe.level, duration(late(probe) as f64));
+        text += &format!("{:>12.0}  {bar}  {}{most}{mark}\n", probe.level, duration(probe.late_us() as f64));
     }
     text
 }

@@ -30,11 +30,10 @@ pub(crate) fn expanded(
 
 /// The file that `--config` names.
 fn file_of(arguments: &[OsString]) -> Option<OsString> {
-    let at = arguments.iter().position(|word| word.to_string_lossy().starts_with("--config"))?;
-    match arguments[at].to_string_lossy().split_once('=') {
-        Some((_, file)) => Some(file.into()),
-        None => arguments.get(at + 1).cloned(),
-    }
+    arguments.iter().enumerate().find_map(|(at, word)| match word.to_str()? {
+        "--config" => arguments.get(at + 1).cloned(),
+        word => word.strip_prefix("--config=").map(OsString::from),
+    })
 }
 
 /// The flags that a text stands for.

@@ -130,7 +130,9 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
         }
         None => say!("{}: {runs} runs, about {}", plan.title, seconds(plan.estimate_s())),
     }
-    let summary = lab::run(&options, &mut live_view())?;
+    let mut view = LiveView::new();
+    let summary = lab::run(&options, &mut |progress| view.show(progress))?;
+    drop(view);
     println!("{}", lab::report::text_table(&summary.results));
     println!("report: {}", summary.report.display());
     let results = &summary.results;
@@ -150,18 +152,32 @@ fn seconds(seconds: f64) -> humantime::FormattedDuration {
 }
 
 /// A line on the terminal that follows the runs; nothing where nobody watches.
-fn live_view() -> impl FnMut(&Progress) {
-    let watched = stderr().is_terminal();
-    move |progress| {
-        if watched {
-            let Progress { done, total, cell, left } = progress;
-            let _ = write!(
-                stderr(),
-                "\r\x1b[K{}/{total} {cell}, {} left ",
-                done + 1,
-                seconds(left.as_secs_f64())
-            );
+pub(super) struct LiveView {
+    watched: bool,
+}
+
+impl LiveView {
+    pub(super) fn new() -> Self {
+        LiveView { watched: stderr().is_terminal() }
+    }
+
+    pub(super) fn show(&mut self, progress: &Progress) {
+        let Progress { done, total, cell, left } = progress;
+        let left = seconds(left.as_secs_f64());
+        self.write(&format!("{}/{total} {cell}, {left} left ", done + 1));
+    }
+
+    fn write(&mut self, line: &str) {
+        if self.watched {
+            // Where the terminal is gone there is nobody to tell.
+            let _ = write!(stderr(), "\r\x1b[K{line}");
             let _ = stderr().flush();
         }
+    }
+}
+
+impl Drop for LiveView {
+    fn drop(&mut self) {
+        self.write("");
     }
 }

@@ -1,18 +1,18 @@
 //! `plimsoll tune`: the best settings for this host and its work, as a file.
 
 use std::fs;
-use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use lab::Options;
 use lab::tune::{Wanted, config, tune};
-use lab::{Options, Progress};
 use load::Switch;
 use plimsoll::signals::Watch;
 
 use super::Failure;
+use super::lab::LiveView;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -70,16 +70,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         budget: None,
         cancel,
     };
-    let watched = stderr().is_terminal();
-    let tuned = tune(&wanted, &options, &mut |progress: &Progress| {
-        if watched {
-            let left = progress.left.as_secs();
-            let _ = write!(stderr(), "\r\x1b[K{} runs, {left} s left: {} ", progress.done, progress.cell);
-        }
-    })?;
-    if watched {
-        let _ = write!(stderr(), "\r\x1b[K");
-    }
+    let mut view = LiveView::new();
+    let tuned = tune(&wanted, &options, &mut |progress| view.show(progress))?;
+    drop(view);
     let text = config(&tuned, &wanted, &command);
     fs::write(&args.write, &text).with_context(|| format!("cannot write {}", args.write.display()))?;
     println!(

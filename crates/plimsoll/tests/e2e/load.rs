@@ -97,6 +97,20 @@ fn several_processes_are_one_load() {
 }
 
 #[test]
+fn the_errors_of_several_processes_are_told_by_the_second() {
+    // Nothing listens there.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut command =
+        bench(&format!("http://127.0.0.1:{port}/"), &["-d", "1s", "-c", "4", "--processes", "2"]);
+    let output = command.output().unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let timeline = result["timeline"].as_array().unwrap();
+    let errors: u64 = timeline.iter().map(|second| second["errors"].as_u64().unwrap()).sum();
+    let drained = 4;
+    assert!(errors > 0 && count(&result, "connect_refused").abs_diff(errors) <= drained, "{result:#}");
+}
+
+#[test]
 fn a_load_of_several_processes_ends_when_it_is_interrupted() {
     let site = site();
     let server = Server::start(site.path(), &[]);

@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
-use std::time::Instant;
 
 use engine::Buf;
 use wire::{FieldStorage, parse_request};
@@ -25,8 +24,6 @@ struct State {
     /// The connection has ended, and waits no more.
     abandoned: bool,
     waker: Option<Waker>,
-    /// When it was sent off.
-    since: Instant,
 }
 
 /// What travels: the input with the request's head at its front, and the response to fill in.
@@ -45,8 +42,7 @@ pub(crate) struct Cargo {
 impl Errand {
     /// An errand that is not under way.
     pub(super) fn new() -> Arc<Self> {
-        let since = Instant::now();
-        Arc::new(Errand(Mutex::new(State { cargo: None, done: false, abandoned: false, waker: None, since })))
+        Arc::new(Errand(Mutex::new(State { cargo: None, done: false, abandoned: false, waker: None })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -55,13 +51,7 @@ impl Errand {
 
     /// Loads the cargo; before it is handed to a worker.
     pub(super) fn load(&self, cargo: Cargo) {
-        let since = Instant::now();
-        *self.state() = State { cargo: Some(cargo), done: false, abandoned: false, waker: None, since };
-    }
-
-    /// When it was sent off.
-    pub(crate) fn since(&self) -> Instant {
-        self.state().since
+        *self.state() = State { cargo: Some(cargo), done: false, abandoned: false, waker: None };
     }
 
     /// Takes the cargo, on either side.

@@ -221,10 +221,7 @@ fn measure(args: &Args, plan: &Plan, cancel: &Switch) -> Result<Outcome, Failure
         view.show(progress, sampler.as_ref().and_then(Sampler::latest));
     };
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut outcome = match plan.processes {
-        1 => load::run_until(plan, cancel, &mut observer)?,
-        _ => load::fleet::run_until(&program, &[PART], plan, cancel, &mut observer)?,
-    };
+    let mut outcome = load::fleet::run(&program, &[PART], plan, cancel, &mut observer)?;
     outcome.server = sampler.and_then(|sampler| sampler.finish(outcome.requests));
     if args.check && outcome.requests > 0 && !cancel.is_set() {
         outcome.check = Some(load::check::check(&program, &[PART], &outcome, cancel)?);

@@ -1,0 +1,82 @@
+//! What names a point of the grid: a target, its setting, and the load and conditions it is measured under.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Levels of factors, by the factor's name.
+pub type Levels = BTreeMap<String, String>;
+
+/// A point of the grid.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct CellKey {
+    /// Name of the target, as the plan gives it.
+    pub target: String,
+    /// What the target is set to: factors that are a choice, such as its number of workers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub setting: Levels,
+    /// Under what it is measured: factors that nobody can choose, such as how long the work of a request takes.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub condition: Levels,
+    /// Connections.
+    pub connections: u32,
+    /// Path of the request.
+    pub path: String,
+    /// One connection per request.
+    pub close: bool,
+}
+
+impl CellKey {
+    /// The target with its setting: `pool (reactors 2, workers 16)`.
+    pub fn contender(&self) -> String {
+        match self.setting.is_empty() {
+            true => self.target.clone(),
+            false => format!("{} ({})", self.target, levels(&self.setting)),
+        }
+    }
+
+    /// Its path and what else it is measured under: `/page, a connection per request, work 100us`.
+    pub fn circumstances(&self) -> String {
+        let mut text = self.path.clone();
+        if self.close {
+            text += ", a connection per request";
+        }
+        for (name, level) in self.condition.iter().filter(|(_, level)| !self.path.contains(level.as_str())) {
+            text += &format!(", {name} {level}");
+        }
+        text
+    }
+
+    /// All but the contender: `1 connection, /page`.
+    pub fn load(&self) -> String {
+        let plural = if self.connections == 1 { "" } else { "s" };
+        format!("{} connection{plural}, {}", self.connections, self.circumstances())
+    }
+
+    /// What it has in common with the same target in other settings.
+    pub(crate) fn without_setting(&self) -> CellKey {
+        CellKey { setting: Levels::new(), ..self.clone() }
+    }
+
+    /// What it has in common with other contenders under the same load.
+    pub(crate) fn without_contender(&self) -> CellKey {
+        CellKey { target: String::new(), ..self.without_setting() }
+    }
+
+    /// The same cell, but of another contender.
+    pub(crate) fn of(&self, other: &CellKey) -> CellKey {
+        CellKey { target: other.target.clone(), setting: other.setting.clone(), ..self.clone() }
+    }
+}
+
+/// `reactors 2, workers 16`.
+pub(crate) fn levels(levels: &Levels) -> String {
+    levels.iter().map(|(name, level)| format!("{name} {level}")).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for CellKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}", self.contender(), self.load())
+    }
+}

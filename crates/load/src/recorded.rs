@@ -1,0 +1,241 @@
+//! What was recorded: by one thread, by one process, or by all of a load, which add up exactly.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use crate::hdr;
+use crate::outcome::{Distribution, Errors};
+
+/// Longest time that a histogram tells apart, in microseconds: an hour. Longer ones count as that.
+const LONGEST_US: u64 = 3_600_000_000;
+
+/// Decimal digits of the histogram of the whole run.
+const DIGITS: u8 = 3;
+
+/// Decimal digits of the histogram of one second, of which only two percentiles are read.
+const DIGITS_OF_SECOND: u8 = 2;
+
+/// Samples that must lie beyond a percentile for it to be reported.
+const BEYOND: f64 = 100.0;
+
+/// What was recorded while measuring.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Recorded {
+    pub(crate) histograms: Histograms,
+    pub(crate) requests: u64,
+    pub(crate) drained: u64,
+    /// Times of `response` that are only known to be at least that.
+    pub(crate) censored: u64,
+    /// Requests that were due and never sent.
+    pub(crate) unsent: u64,
+    pub(crate) bytes: u64,
+    pub(crate) statuses: Statuses,
+    /// Those of answers that are errors since another status was expected.
+    pub(crate) unexpected: Statuses,
+    pub(crate) errors: Errors,
+    /// From the beginning of measuring to the last response that was complete.
+    pub(crate) last: Duration,
+}
+
+impl Recorded {
+    /// Adds what another thread or process recorded.
+    pub(crate) fn add(&mut self, other: &Recorded) {
+        self.histograms.add(&other.histograms);
+        self.requests += other.requests;
+        self.drained += other.drained;
+        self.censored += other.censored;
+        self.unsent += other.unsent;
+        self.bytes += other.bytes;
+        self.statuses.add(&other.statuses);
+        self.unexpected.add(&other.unexpected);
+        self.errors.add(&other.errors);
+        self.last = self.last.max(other.last);
+    }
+}
+
+/// Histograms of times, in microseconds.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(into = "[String; 7]", try_from = "[String; 7]")]
+pub(crate) struct Histograms {
+    /// From when a request was due to the end of its answer.
+    pub(crate) response: Histogram<u64>,
+    /// From when it was sent to the end of its answer; only in an open loop, where that is another thing.
+    pub(crate) service: Histogram<u64>,
+    /// From when it was due to when it was sent; only in an open loop.
+    pub(crate) lag: Histogram<u64>,
+    pub(crate) connect: Histogram<u64>,
+    pub(crate) first_byte: Histogram<u64>,
+    /// From the first byte of the answer to the last.
+    pub(crate) transfer: Histogram<u64>,
+    /// From when a request that came to nothing was due to when that was known.
+    pub(crate) failed: Histogram<u64>,
+}
+
+impl Histograms {
+    /// All of them, in the order of the fields.
+    fn all(&self) -> [&Histogram<u64>; 7] {
+        let Histograms { response, service, lag, connect, first_byte, transfer, failed } = self;
+        [response, service, lag, connect, first_byte, transfer, failed]
+    }
+
+    /// Adds others: bucket by bucket, exactly.
+    fn add(&mut self, other: &Histograms) {
+        for (sum, part) in self.all_mut().into_iter().zip(other.all()) {
+            sum.add(part).expect("all histograms have the same bounds");
+        }
+    }
+
+    fn all_mut(&mut self) -> [&mut Histogram<u64>; 7] {
+        let Histograms { response, service, lag, connect, first_byte, transfer, failed } = self;
+        [response, service, lag, connect, first_byte, transfer, failed]
+    }
+}
+
+impl Default for Histograms {
+    fn default() -> Self {
+        Histograms::from([(); 7].map(|()| histogram(DIGITS)))
+    }
+}
+
+impl From<Histograms> for [String; 7] {
+    fn from(histograms: Histograms) -> Self {
+        histograms.all().map(hdr::encode)
+    }
+}
+
+impl TryFrom<[String; 7]> for Histograms {
+    type Error = hdr::BadLog;
+
+    fn try_from(texts: [String; 7]) -> Result<Self, hdr::BadLog> {
+        let mut sum = Histograms::default();
+        for (sum, text) in sum.all_mut().into_iter().zip(&texts) {
+            sum.add(hdr::decode(text)?).map_err(|error| hdr::BadLog(error.to_string()))?;
+        }
+        Ok(sum)
+    }
+}
+
+impl From<[Histogram<u64>; 7]> for Histograms {
+    fn from(all: [Histogram<u64>; 7]) -> Self {
+        let [response, service, lag, connect, first_byte, transfer, failed] = all;
+        Histograms { response, service, lag, connect, first_byte, transfer, failed }
+    }
+}
+
+/// How often each status code came.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(into = "BTreeMap<u16, u64>", from = "BTreeMap<u16, u64>")]
+pub(crate) struct Statuses(Box<[u64; 1000]>);
+
+impl Statuses {
+    /// Counts answers with a status.
+    pub(crate) fn count(&mut self, code: u16, count: u64) {
+        if let Some(sum) = self.0.get_mut(usize::from(code)) {
+            *sum += count;
+        }
+    }
+
+    fn add(&mut self, other: &Statuses) {
+        self.0.iter_mut().zip(other.0.iter()).for_each(|(sum, part)| *sum += part);
+    }
+}
+
+impl Default for Statuses {
+    fn default() -> Self {
+        Statuses(Box::new([0; 1000]))
+    }
+}
+
+impl From<Statuses> for BTreeMap<u16, u64> {
+    fn from(statuses: Statuses) -> Self {
+        (0..).zip(*statuses.0).filter(|(_, count)| *count > 0).collect()
+    }
+}
+
+impl From<BTreeMap<u16, u64>> for Statuses {
+    fn from(counts: BTreeMap<u16, u64>) -> Self {
+        let mut statuses = Statuses::default();
+        counts.into_iter().for_each(|(code, count)| statuses.count(code, count));
+        statuses
+    }
+}
+
+/// One thread's part of one second, for the timeline.
+pub(crate) struct SecondPart {
+    pub(crate) index: u64,
+    pub(crate) times: Histogram<u64>,
+    pub(crate) errors: u64,
+}
+
+impl SecondPart {
+    /// A second in which nothing has ended yet.
+    pub(crate) fn new(index: u64) -> Self {
+        SecondPart { index, times: histogram(DIGITS_OF_SECOND), errors: 0 }
+    }
+}
+
+fn histogram(digits: u8) -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_US, digits)
+        .expect("the bounds are constants that hdrhistogram accepts")
+}
+
+/// Reads a distribution from a histogram.
+pub(crate) fn distribution(times: &Histogram<u64>) -> Distribution {
+    let count = times.len();
+    let percentile = |p: f64| {
+        let beyond = count as f64 * (1.0 - p / 100.0);
+        // A hair of slack, since 1 - 0.99 is not quite 0.01.
+        (beyond >= BEYOND - 1e-6).then(|| times.value_at_quantile(p / 100.0))
+    };
+    if count == 0 {
+        return Distribution::default();
+    }
+    Distribution {
+        count,
+        min: times.min(),
+        mean: times.mean(),
+        stddev: times.stdev(),
+        max: times.max(),
+        p50: percentile(50.0),
+        p75: percentile(75.0),
+        p90: percentile(90.0),
+        p95: percentile(95.0),
+        p99: percentile(99.0),
+        p99_9: percentile(99.9),
+        p99_99: percentile(99.99),
+        p99_999: percentile(99.999),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_needs_a_hundred_samples_beyond_it() {
+        let mut times = histogram(DIGITS);
+        (1..=10_000).for_each(|us| times.record(us).unwrap());
+        let seen = distribution(&times);
+        assert_eq!((seen.p99.map(|us| us.abs_diff(9_900) <= 10), seen.p99_9), (Some(true), None));
+        assert_eq!((seen.count, seen.min), (10_000, 1));
+    }
+
+    #[test]
+    fn what_another_process_recorded_arrives_whole() {
+        let mut recorded = Recorded { requests: 3, last: Duration::from_millis(1500), ..Recorded::default() };
+        recorded.histograms.response.record(40).unwrap();
+        recorded.histograms.failed.record(7).unwrap();
+        recorded.statuses.count(404, 2);
+        let text = serde_json::to_string(&recorded).unwrap();
+        let mut sum: Recorded = serde_json::from_str(&text).unwrap();
+        sum.add(&recorded);
+        assert_eq!((sum.requests, sum.last), (6, recorded.last));
+        assert_eq!((sum.histograms.response.len(), sum.histograms.failed.max()), (2, 7));
+        assert_eq!(BTreeMap::from(sum.statuses), BTreeMap::from([(404, 4)]));
+        let broken = text.replacen("HIST", "LIST", 1);
+        assert!(broken != text && serde_json::from_str::<Recorded>(&broken).is_err());
+    }
+}
