@@ -35,7 +35,7 @@ pub use service::{Connections, Service};
 pub use stop::Stop;
 pub use stream::{Io, Listener, Stream, yield_now};
 pub use timer::Deadline;
-pub use topology::{Balance, Kind, Model, Order, Pool, Queue, Spread, Topology};
+pub use topology::{Balance, Kind, Model, Offload, Order, Pool, Queue, Spread, Topology};
 pub use transport::{Tcp, Transport};
 pub use unpark::Unpark;
 pub use workers::{Class, Workers};

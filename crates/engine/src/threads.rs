@@ -95,26 +95,23 @@ trait Crew {
 }
 
 /// A pool of threads behind a queue.
-struct PoolOfThreads {
-    workers: Workers<Accepted>,
-    threads: RefCell<Vec<JoinHandle<()>>>,
-}
+struct PoolOfThreads(Workers<Accepted>);
 
 impl Crew for PoolOfThreads {
     fn take(&self, accepted: Accepted) -> Result<(), Accepted> {
-        self.workers.submit(accepted, Class::Normal)
+        self.0.submit(accepted, Class::Normal)
     }
 
     fn is_behind(&self) -> bool {
-        self.workers.is_behind()
+        self.0.is_behind()
     }
 
     fn close(&self) {
-        self.workers.close();
+        self.0.close();
     }
 
     fn join(&self) {
-        self.threads.borrow_mut().drain(..).for_each(|thread| drop(thread.join()));
+        self.0.join();
     }
 }
 
@@ -197,11 +194,11 @@ impl<S: Service> Threads<S> {
             let stop = stop.clone();
             move |_, accepted: Accepted| owner.serve(accepted, stop.clone())
         };
-        let (workers, threads) = Workers::start_with("thread", &Setup::of(&self.topology), prepare)?;
+        let workers = Workers::start_with("thread", &Setup::of(&self.topology), prepare)?;
         // While connections wait for a thread, an answer is the last on its connection: the thread is wanted.
         let queue = workers.clone();
         closing.follow(move || queue.is_behind());
-        let crew = PoolOfThreads { workers, threads: RefCell::new(threads) };
+        let crew = PoolOfThreads(workers);
         self.accept(&crew, &interrupts, &closing, up)
     }
 

@@ -20,8 +20,12 @@ pub struct Topology {
     /// Threads that handle requests, in each pool; with 0 they are handled by the reactors. With the blocking driver,
     /// the threads that own connections.
     pub workers: usize,
+    /// Most workers of a pool: their number follows the work from the start on. 0 for a number that stays.
+    pub most_workers: usize,
     /// Who owns the workers.
     pub pool: Pool,
+    /// What says which requests are for workers.
+    pub offload: Offload,
     /// What holds the work that waits for a worker.
     pub queue: Queue,
     /// Which of it goes first.
@@ -48,6 +52,11 @@ impl Topology {
         }
     }
 
+    /// Whether the number of workers follows the work.
+    pub fn is_elastic(&self) -> bool {
+        self.pools() > 0 && self.most_workers > self.workers
+    }
+
     /// Pools of workers that handle requests for reactors.
     pub fn pools(&self) -> usize {
         match (self.driver, self.workers, self.pool) {
@@ -63,6 +72,9 @@ pub const QUEUE_CAPACITY: usize = 16_384;
 
 /// Most workers of a pool.
 pub const MOST_WORKERS: usize = 4096;
+
+/// Most workers of a pool whose number follows the work, unless it is said.
+pub const MOST_ELASTIC: usize = 1024;
 
 /// Most reactors a topology may have.
 pub const MOST_REACTORS: usize = 1024;
@@ -163,6 +175,16 @@ axis! {
         Shared = "shared",
         /// Each reactor has a pool of its own.
         PerReactor = "per-reactor",
+    }
+}
+
+axis! {
+    /// What says which requests are for workers, where there are workers and reactors.
+    Offload {
+        /// The application: all requests are, but those that it is sure to be quick with.
+        Declared = "declared",
+        /// What was measured: routes whose handlers are quick, or compute for a little while, stay on the reactor.
+        Measured = "measured",
     }
 }
 

@@ -15,7 +15,7 @@ use crate::signals::Watch;
 
 /// An application that is about to be served.
 ///
-/// Without further words it is served by `multi-reactor` on 127.0.0.1:8080.
+/// Without further words it is served by [`Model::Auto`] on 127.0.0.1:8080.
 pub struct Server<H> {
     handler: H,
     topology: Topology,
@@ -37,7 +37,7 @@ impl<H: Handler> Server<H> {
     pub fn new(handler: H) -> Self {
         Server {
             handler,
-            topology: of_model(Model::MultiReactor),
+            topology: of_model(Model::Auto),
             limits: Limits::default(),
             address: ([127, 0, 0, 1], 8080).into(),
             drain: Duration::from_secs(10),

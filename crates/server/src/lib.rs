@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod auto;
 mod conn;
 mod delay;
 mod file;

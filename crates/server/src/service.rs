@@ -4,13 +4,13 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use engine::workers::{Setup, Turn};
-use engine::{Connections, Driver, Io, Service, Stop, Stream, Tcp, Topology, Workers};
+use engine::{Connections, Driver, Io, Offload, Service, Stop, Stream, Tcp, Topology, Workers};
 
+use crate::auto::{Decision, Routes, Tuner};
 use crate::conn::{
     Addresses, Context, Errand, RequestIds, Setup as ContextSetup, run_errand, serve, turn_errand_away,
 };
@@ -34,7 +34,10 @@ pub struct Http<H> {
     counters: Vec<Arc<Counters>>,
     /// None, one for all reactors, or one for each.
     pools: Vec<Pool>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// What each reactor has learned of routes, where that says which requests are for workers.
+    routes: Vec<Arc<Routes>>,
+    /// Where something changes while the server runs.
+    tuner: Option<Tuner>,
     /// Connections of each address, where they are limited.
     addresses: Option<Arc<Addresses>>,
     log: Option<Arc<AccessLog>>,
@@ -52,7 +55,8 @@ impl<H: Handler> Http<H> {
             limits,
             counters: (0..owners).map(|_| Arc::default()).collect(),
             pools: Vec::new(),
-            threads: Mutex::default(),
+            routes: Vec::new(),
+            tuner: None,
             addresses: Addresses::at_most(limits.connections_per_address),
             log: None,
             ids: false,
@@ -78,11 +82,28 @@ impl<H: Handler> Http<H> {
                 }
             };
             let name = format!("worker-{index}");
-            let (pool, threads) = Workers::start(&name, &Setup::of(topology), work)?;
-            http.pools.push(pool);
-            http.threads.get_mut().unwrap_or_else(PoisonError::into_inner).extend(threads);
+            http.pools.push(Workers::start(&name, &Setup::of(topology), work)?);
+        }
+        if topology.offload == Offload::Measured && topology.pools() > 0 {
+            http.routes = (0..topology.owners()).map(|_| Arc::default()).collect();
+        }
+        if topology.is_elastic() || !http.routes.is_empty() {
+            // Without room to change it only watches over the reactors.
+            let most = topology.most_workers.max(topology.workers);
+            let pools = if topology.is_elastic() { http.pools.clone() } else { Vec::new() };
+            http.tuner = Some(Tuner::start(pools, most, http.routes.clone())?);
         }
         Ok(http)
+    }
+
+    /// What the reactors have learned of routes; empty where the application says what is for workers.
+    pub fn routes(&self) -> &[Arc<Routes>] {
+        &self.routes
+    }
+
+    /// The latest changes of the number of workers, and why.
+    pub fn decisions(&self) -> Vec<Decision> {
+        self.tuner.as_ref().map(Tuner::decisions).unwrap_or_default()
     }
 
     /// Writes every request down.
@@ -142,6 +163,7 @@ impl<H: Handler> Service for Http<H> {
             limits: self.limits,
             counters: self.counters[reactor].clone(),
             workers: self.pool(reactor),
+            routes: self.routes.get(reactor).cloned(),
             addresses: self.addresses.clone(),
             log: self.log.clone().map(|log| Logger::new(log, reactor)),
             ids: self.ids.then(RequestIds::new),
@@ -157,11 +179,7 @@ impl<H> Http<H> {
     /// Lets the workers finish what they have, and ends them.
     pub fn finish(&self) {
         self.pools.iter().for_each(|pool| pool.close());
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            // A worker cannot panic: what its handler does is caught.
-            let _ = thread.join();
-        }
+        self.pools.iter().for_each(|pool| pool.join());
         if let Some(log) = &self.log {
             log.finish();
         }

@@ -48,6 +48,13 @@ impl Topology {
         if !blocking && self.reactors == 0 {
             return refuse("reactors", &0, "must be at least 1");
         }
+        if self.queue == Queue::Stealing && self.most_workers > self.workers && !blocking {
+            return refuse(
+                "queue",
+                &self.queue,
+                "each worker has a queue of its own, so their number cannot change; use mutex or lock-free, or --workers N",
+            );
+        }
         match (self.queue, self.order) {
             (Queue::None, _) if !blocking && self.workers > 0 => refuse(
                 "queue",
@@ -95,6 +102,7 @@ mod tests {
             (Topology { order: Order::Priority, ..threads }, "order"),
             (Topology { reactors: 0, ..pool }, "reactors"),
             (Topology { queue: Queue::None, ..pool }, "queue"),
+            (Topology { queue: Queue::Stealing, most_workers: 64, ..pool }, "queue"),
             (Topology { queue: Queue::Stealing, order: Order::Lifo, ..pool }, "order"),
             (Topology { queue: Queue::Stealing, order: Order::Priority, ..pool }, "order"),
             (Topology { queue: Queue::LockFree, order: Order::Lifo, ..pool }, "order"),

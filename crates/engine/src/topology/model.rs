@@ -1,6 +1,8 @@
 //! The table of models: each name is a row, one value for each axis.
 
-use super::{Balance, Kind, Order, Pool, QUEUE_CAPACITY, Queue, Spread, Topology, axis};
+use super::{
+    Balance, Kind, MOST_ELASTIC, Offload, Order, Pool, QUEUE_CAPACITY, Queue, Spread, Topology, axis,
+};
 
 /// Threads of the model `thread-pool`. They wait most of the time, so there are more of them than cores.
 const POOL_THREADS: usize = 64;
@@ -11,6 +13,8 @@ const MOST_THREADS: usize = 1024;
 axis! {
     /// A named row of the table of models.
     Model {
+        /// A reactor per core; requests that are slow or wait go to workers, as many as they need: both by what is measured.
+        Auto = "auto",
         /// A thread for each connection, made when it comes.
         ThreadPerConnection = "thread-per-connection",
         /// An acceptor, a queue of connections, and threads that serve one connection at a time.
@@ -43,7 +47,9 @@ impl Model {
             spread: Spread::ReusePort,
             balance: Balance::RoundRobin,
             workers: 0,
+            most_workers: 0,
             pool: Pool::Shared,
+            offload: Offload::Declared,
             queue: Queue::Mutex,
             order: Order::Fifo,
             queue_capacity: QUEUE_CAPACITY,
@@ -62,6 +68,9 @@ impl Model {
             }
             Model::ReusePort => base,
             Model::ReusePortPool => Topology { workers: cores, ..base },
+            Model::Auto => {
+                Topology { workers: cores, most_workers: MOST_ELASTIC, offload: Offload::Measured, ..base }
+            }
             Model::Proactor => uring,
             Model::ProactorPool => Topology { workers: cores, ..uring },
         }

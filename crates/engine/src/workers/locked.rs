@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::PoisonError;
 
+use super::crew::Crew;
 use super::queue::{CLASSES, Class, Queue, Turns, notify};
 use super::spin;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, lock};
@@ -93,10 +94,17 @@ impl<J: Send> Queue<J> for Locked<J> {
         }
     }
 
-    fn next(&self, _: usize) -> Option<J> {
+    fn next(&self, worker: usize, crew: &Crew) -> Option<J> {
         let mut state = lock(&self.state);
         let mut looked = false;
         loop {
+            if crew.may_leave(worker) {
+                // It may have been woken for a job, which is another's then.
+                if self.len() > 0 {
+                    self.changed.notify_one();
+                }
+                return None;
+            }
             if let Some(job) = self.pop(&mut state) {
                 // Jobs that came while this worker was looking woke nobody else.
                 let wake = self.len() > 0 && self.idle.load(Ordering::SeqCst) > 0;
@@ -122,6 +130,12 @@ impl<J: Send> Queue<J> for Locked<J> {
 
     fn close(&self) {
         lock(&self.state).closed = true;
+        self.changed.notify_all();
+    }
+
+    fn rouse(&self) {
+        // With the lock taken once, a worker about to sleep sleeps already.
+        drop(lock(&self.state));
         self.changed.notify_all();
     }
 

@@ -1,6 +1,7 @@
 //! Worker threads behind a bounded queue: for work that must not hold up a reactor.
 
 mod array;
+mod crew;
 mod locked;
 mod parked;
 mod queue;
@@ -8,14 +9,15 @@ mod spin;
 mod stealing;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::histogram::{Distribution, Histogram};
 use crate::topology::{self, Order, Topology};
 use array::Arrays;
+use crew::Crew;
 use locked::Locked;
 use parked::Parked;
 use queue::Queue;
@@ -26,8 +28,10 @@ pub use queue::Class;
 /// How many workers there are, and what their work waits in.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Worker threads.
+    /// Worker threads at the start.
     pub count: usize,
+    /// Most that there may be later on.
+    pub most: usize,
     /// Jobs that may wait.
     pub capacity: usize,
     /// What they wait in.
@@ -39,8 +43,9 @@ pub struct Setup {
 impl Setup {
     /// The workers of one pool of a topology.
     pub fn of(topology: &Topology) -> Self {
-        let Topology { workers: count, queue_capacity: capacity, queue, order, .. } = *topology;
-        Setup { count, capacity, queue, order }
+        let Topology { workers: count, most_workers: most, queue_capacity: capacity, queue, order, .. } =
+            *topology;
+        Setup { count, most, capacity, queue, order }
     }
 }
 
@@ -48,11 +53,24 @@ impl Setup {
 pub struct Workers<J> {
     queue: Arc<dyn Queue<Waiting<J>>>,
     counters: Arc<Counters>,
+    crew: Arc<Crew>,
+    staff: Arc<Staff>,
+}
+
+/// The threads of a pool, and how one is started.
+struct Staff {
+    hire: Box<dyn Fn(usize) -> io::Result<JoinHandle<()>> + Send + Sync>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl<J> Clone for Workers<J> {
     fn clone(&self) -> Self {
-        Workers { queue: self.queue.clone(), counters: self.counters.clone() }
+        Workers {
+            queue: self.queue.clone(),
+            counters: self.counters.clone(),
+            crew: self.crew.clone(),
+            staff: self.staff.clone(),
+        }
     }
 }
 
@@ -65,6 +83,39 @@ pub struct Turn {
     pub start: Instant,
     /// How long it waited for that.
     pub waited: Duration,
+}
+
+/// What a worker needs to do its work.
+struct Shift<J> {
+    queue: Arc<dyn Queue<Waiting<J>>>,
+    counters: Arc<Counters>,
+    crew: Arc<Crew>,
+}
+
+impl<J> Clone for Shift<J> {
+    fn clone(&self) -> Self {
+        Shift { queue: self.queue.clone(), counters: self.counters.clone(), crew: self.crew.clone() }
+    }
+}
+
+impl<J> Shift<J> {
+    /// A worker's life.
+    fn run(&self, worker: usize, mut work: impl FnMut(Turn, J)) {
+        let counters = &self.counters.each[worker];
+        loop {
+            let Some(Waiting { job, since }) = self.queue.next(worker, &self.crew) else {
+                if self.crew.leaves(worker) {
+                    return;
+                }
+                continue;
+            };
+            let start = Instant::now();
+            let waited = start.saturating_duration_since(since);
+            counters.wait.record(waited);
+            work(Turn { worker, start, waited }, job);
+            counters.service.record(start.elapsed());
+        }
+    }
 }
 
 /// What lies in the queue: no more than a pointer and a time.
@@ -128,7 +179,7 @@ impl<J: Send + 'static> Workers<J> {
         name: &str,
         setup: &Setup,
         work: impl Fn(Turn, J) + Clone + Send + 'static,
-    ) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
+    ) -> io::Result<Self> {
         Workers::start_with(name, setup, move |_| work.clone())
     }
 
@@ -140,35 +191,48 @@ impl<J: Send + 'static> Workers<J> {
         name: &str,
         setup: &Setup,
         prepare: impl Fn(usize) -> W + Clone + Send + 'static,
-    ) -> io::Result<(Self, Vec<JoinHandle<()>>)> {
-        let each = (0..setup.count).map(|_| Each::default()).collect();
-        let counters = Counters { submitted: AtomicU64::new(0), refused: AtomicU64::new(0), each };
-        let workers = Workers { queue: queue(setup), counters: Arc::new(counters) };
-        let mut threads = Vec::with_capacity(setup.count);
-        for index in 0..setup.count {
-            let (mine, prepare) = (workers.clone(), prepare.clone());
-            let body = move || mine.run(index, prepare(index));
-            match thread::Builder::new().name(format!("{name}-{index}")).spawn(body) {
+    ) -> io::Result<Self> {
+        let most = setup.most.max(setup.count);
+        let each = (0..most).map(|_| Each::default()).collect();
+        let counters = Arc::new(Counters { submitted: AtomicU64::new(0), refused: AtomicU64::new(0), each });
+        let (queue, crew) = (queue(setup), Arc::new(Crew::new(most)));
+        let shift = Shift { queue: queue.clone(), counters: counters.clone(), crew: crew.clone() };
+        let (name, prepare) = (name.to_owned(), Mutex::new(prepare));
+        let hire = move |place: usize| {
+            let (shift, prepare) = (shift.clone(), lock(&prepare).clone());
+            thread::Builder::new()
+                .name(format!("{name}-{place}"))
+                .spawn(move || shift.run(place, prepare(place)))
+        };
+        let staff = Arc::new(Staff { hire: Box::new(hire), threads: Mutex::default() });
+        let workers = Workers { queue, counters, crew, staff };
+        if let Err(error) = workers.resize(setup.count) {
+            workers.close();
+            return Err(error);
+        }
+        Ok(workers)
+    }
+
+    /// Changes how many workers there are, up to the most that were provided for. One that is not wanted any more ends when
+    /// it has finished what it does.
+    ///
+    /// # Errors
+    /// A thread cannot be started; there are as many as could be.
+    pub fn resize(&self, wanted: usize) -> io::Result<()> {
+        let places = self.crew.want(wanted);
+        self.queue.rouse();
+        let mut threads = lock(&self.staff.threads);
+        threads.retain(|thread| !thread.is_finished());
+        for (nth, place) in places.iter().enumerate() {
+            match (self.staff.hire)(*place) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    workers.close();
+                    self.crew.vacate(&places[nth..]);
                     return Err(error);
                 }
             }
         }
-        Ok((workers, threads))
-    }
-
-    /// A worker's life.
-    fn run(&self, index: usize, mut work: impl FnMut(Turn, J)) {
-        let counters = &self.counters.each[index];
-        while let Some(Waiting { job, since }) = self.queue.next(index) {
-            let start = Instant::now();
-            let waited = start.saturating_duration_since(since);
-            counters.wait.record(waited);
-            work(Turn { worker: index, start, waited }, job);
-            counters.service.record(start.elapsed());
-        }
+        Ok(())
     }
 
     /// Hands a job over, or gives it back if the queue is full or closed.
@@ -202,7 +266,25 @@ impl<J: Send + 'static> Workers<J> {
 impl<J> Workers<J> {
     /// Takes no more jobs; the workers finish those there are, and end.
     pub fn close(&self) {
+        self.crew.close();
         self.queue.close();
+    }
+
+    /// Waits for the threads to end, which they do once the pool is closed.
+    pub fn join(&self) {
+        let threads = std::mem::take(&mut *lock(&self.staff.threads));
+        // A worker cannot panic; if it does there is nobody to tell.
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+
+    /// Workers that there are, or are about to be.
+    pub fn size(&self) -> usize {
+        self.crew.wanted()
+    }
+
+    /// Workers that wait for work.
+    pub fn idle(&self) -> usize {
+        self.queue.idle()
     }
 
     /// What the pool has counted.
@@ -219,6 +301,10 @@ impl<J> Workers<J> {
     pub fn is_behind(&self) -> bool {
         self.queue.len() > self.queue.idle()
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(all(test, shuttle))]

@@ -10,9 +10,9 @@ const SCHEDULES: usize = 3000;
 
 fn check(kind: topology::Queue, order: Order) {
     for count in [1, 2] {
-        nothing_is_slept_through(Setup { count, capacity: 2, queue: kind, order });
+        nothing_is_slept_through(Setup { count, most: count, capacity: 2, queue: kind, order });
     }
-    work_is_shared(Setup { count: 2, capacity: 2, queue: kind, order });
+    work_is_shared(Setup { count: 2, most: 2, capacity: 2, queue: kind, order });
 }
 
 fn submit(queue: &dyn Queue<usize>, job: usize, class: Class) -> bool {
@@ -29,8 +29,10 @@ fn nothing_is_slept_through(setup: Setup) {
         let workers: Vec<_> = (0..setup.count)
             .map(|worker| {
                 let (queue, done) = (queue.clone(), done.clone());
+                let crew = Crew::new(setup.count);
+                crew.want(setup.count);
                 thread::spawn(move || {
-                    while let Some(job) = queue.next(worker) {
+                    while let Some(job) = queue.next(worker, &crew) {
                         done.send(job).unwrap();
                     }
                 })
@@ -71,8 +73,10 @@ fn work_is_shared(setup: Setup) {
         let workers: Vec<_> = (0..setup.count)
             .map(|worker| {
                 let (queue, meeting, done) = (queue.clone(), meeting.clone(), done.clone());
+                let crew = Crew::new(setup.count);
+                crew.want(setup.count);
                 thread::spawn(move || {
-                    while let Some(job) = queue.next(worker) {
+                    while let Some(job) = queue.next(worker, &crew) {
                         meeting.wait();
                         done.send(job).unwrap();
                     }

@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 
+use super::crew::Crew;
 use super::queue::{Class, Queue, notify};
 use super::spin;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock, yield_now};
@@ -83,8 +84,15 @@ impl<J: Send, B: Bag<J>> Queue<J> for Parked<B> {
         self.wake_up_to(jobs.saturating_sub(looking));
     }
 
-    fn next(&self, worker: usize) -> Option<J> {
+    fn next(&self, worker: usize, crew: &Crew) -> Option<J> {
         loop {
+            if crew.may_leave(worker) {
+                // It may have been woken for a job, which is another's then.
+                if self.len.load(Ordering::SeqCst) > 0 {
+                    self.wake_up_to(1);
+                }
+                return None;
+            }
             if let Some(job) = self.take(worker) {
                 return Some(job);
             }
@@ -101,7 +109,7 @@ impl<J: Send, B: Bag<J>> Queue<J> for Parked<B> {
             }
             let guard = lock(&self.sleep);
             self.idle.fetch_add(1, Ordering::SeqCst);
-            if self.len.load(Ordering::SeqCst) == 0 {
+            if self.len.load(Ordering::SeqCst) == 0 && !crew.may_leave(worker) {
                 if self.closed.load(Ordering::SeqCst) {
                     self.idle.fetch_sub(1, Ordering::SeqCst);
                     return None;
@@ -118,6 +126,10 @@ impl<J: Send, B: Bag<J>> Queue<J> for Parked<B> {
 
     fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        self.rouse();
+    }
+
+    fn rouse(&self) {
         drop(lock(&self.sleep));
         self.changed.notify_all();
     }

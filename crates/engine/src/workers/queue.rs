@@ -1,5 +1,6 @@
 //! What a queue of work is, whatever it is made of.
 
+use super::crew::Crew;
 use crate::sync::Condvar;
 
 /// How urgent a piece of work is; the first goes first where the order is by class.
@@ -28,8 +29,11 @@ pub(super) trait Queue<J>: Send + Sync {
     /// Wakes sleeping workers for that many jobs that were put in; fewer if one looks for work already.
     fn wake(&self, jobs: usize);
 
-    /// The next job for a worker, waiting for it; `None` when the queue is closed and empty.
-    fn next(&self, worker: usize) -> Option<J>;
+    /// The next job for a worker, waiting for it; `None` when the queue is closed and empty, or the worker may leave.
+    fn next(&self, worker: usize, crew: &Crew) -> Option<J>;
+
+    /// Wakes all workers, so that those leave that may.
+    fn rouse(&self);
 
     /// Takes no more jobs; those there are can still be taken.
     fn close(&self);

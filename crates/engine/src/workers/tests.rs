@@ -15,7 +15,7 @@ const KINDS: [(topology::Queue, Order); 6] = [
 ];
 
 fn setup((queue, order): (topology::Queue, Order), count: usize, capacity: usize) -> Setup {
-    Setup { count, capacity, queue, order }
+    Setup { count, most: count, capacity, queue, order }
 }
 
 /// One worker that waits at its first job until it is told to go on, so that what is submitted meanwhile lines up.
@@ -23,7 +23,7 @@ fn line_up(setup: &Setup, jobs: &[(u32, Class)]) -> Vec<u32> {
     let (go, wait) = mpsc::channel::<()>();
     let (done, seen) = mpsc::channel();
     let wait = Arc::new(Mutex::new(wait));
-    let (workers, threads) = Workers::start("w", setup, move |_, job: u32| {
+    let workers = Workers::start("w", setup, move |_, job: u32| {
         if job == u32::MAX {
             wait.lock().unwrap().recv_timeout(Duration::from_secs(10)).unwrap();
         } else {
@@ -38,7 +38,7 @@ fn line_up(setup: &Setup, jobs: &[(u32, Class)]) -> Vec<u32> {
     jobs.iter().for_each(|(job, class)| workers.submit(*job, *class).unwrap());
     go.send(()).unwrap();
     workers.close();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    workers.join();
     seen.try_iter().collect()
 }
 
@@ -76,7 +76,7 @@ fn a_full_queue_gives_the_job_back_and_a_closed_one_too() {
     for kind in KINDS {
         let (go, wait) = mpsc::channel::<()>();
         let wait = Arc::new(Mutex::new(wait));
-        let (workers, threads) = Workers::start("w", &setup(kind, 1, 2), move |_, _: u32| {
+        let workers = Workers::start("w", &setup(kind, 1, 2), move |_, _: u32| {
             let _ = wait.lock().unwrap().recv_timeout(Duration::from_secs(10));
         })
         .unwrap();
@@ -92,7 +92,7 @@ fn a_full_queue_gives_the_job_back_and_a_closed_one_too() {
         (0..3).for_each(|_| go.send(()).unwrap());
         workers.close();
         assert_eq!(workers.submit(4, Class::Normal), Err(4));
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        workers.join();
         let counters = workers.counters();
         assert_eq!((counters.done(), counters.wait().count()), (3, 3), "{kind:?}");
     }
@@ -102,7 +102,7 @@ fn a_full_queue_gives_the_job_back_and_a_closed_one_too() {
 fn many_submit_to_many_and_each_job_is_done_once() {
     for kind in KINDS {
         let (done, seen) = mpsc::channel();
-        let (workers, threads) =
+        let workers =
             Workers::start("w", &setup(kind, 5, 16), move |_, job: u32| done.send(job).unwrap()).unwrap();
         thread::scope(|scope| {
             for from in 0..4 {
@@ -121,7 +121,7 @@ fn many_submit_to_many_and_each_job_is_done_once() {
             }
         });
         workers.close();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        workers.join();
         let mut all: Vec<_> = seen.try_iter().collect();
         all.sort_unstable();
         assert_eq!(all, (0..4000).collect::<Vec<_>>(), "{kind:?}");
@@ -132,7 +132,7 @@ fn many_submit_to_many_and_each_job_is_done_once() {
 fn every_worker_takes_part() {
     for kind in KINDS {
         let (done, seen) = mpsc::channel();
-        let (workers, threads) = Workers::start("w", &setup(kind, 8, 64), move |turn, _: u32| {
+        let workers = Workers::start("w", &setup(kind, 8, 64), move |turn, _: u32| {
             thread::sleep(Duration::from_millis(2));
             done.send(turn.worker).unwrap();
         })
@@ -143,7 +143,7 @@ fn every_worker_takes_part() {
             }
         }
         workers.close();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        workers.join();
         let mut who: Vec<_> = seen.try_iter().collect();
         who.sort_unstable();
         who.dedup();
@@ -154,4 +154,56 @@ fn every_worker_takes_part() {
 #[test]
 fn what_lies_in_the_queue_is_small() {
     assert!(size_of::<Waiting<Arc<()>>>() <= 96);
+}
+
+#[test]
+fn a_pool_grows_and_shrinks_and_loses_nothing() {
+    for kind in [topology::Queue::Mutex, topology::Queue::LockFree] {
+        let (done, seen) = mpsc::channel();
+        let setup = Setup { most: 16, ..setup((kind, Order::Fifo), 1, 256) };
+        let workers = Workers::start("w", &setup, move |turn, job: u32| {
+            thread::sleep(Duration::from_millis(1));
+            done.send((turn.worker, job)).unwrap();
+        })
+        .unwrap();
+        let mut jobs = 0..2000;
+        for size in [1, 16, 3, 1, 8, 16, 2].into_iter().cycle() {
+            workers.resize(size).unwrap();
+            assert_eq!(workers.size(), size);
+            let batch: Vec<u32> = jobs.by_ref().take(50).collect();
+            for job in &batch {
+                while workers.submit(*job, Class::Normal).is_err() {
+                    thread::yield_now();
+                }
+            }
+            if batch.is_empty() {
+                break;
+            }
+        }
+        workers.close();
+        workers.join();
+        let mut all: Vec<(usize, u32)> = seen.try_iter().collect();
+        assert!(all.iter().any(|(worker, _)| *worker > 8), "{kind:?}: nobody was added");
+        all.sort_unstable_by_key(|(_, job)| *job);
+        assert!(all.iter().map(|(_, job)| *job).eq(0..2000), "{kind:?}");
+    }
+}
+
+#[test]
+fn workers_that_are_not_wanted_end_though_there_is_nothing_to_do() {
+    for kind in [topology::Queue::Mutex, topology::Queue::LockFree] {
+        let setup = Setup { most: 8, ..setup((kind, Order::Fifo), 8, 16) };
+        let workers = Workers::start("w", &setup, |_, _: u32| ()).unwrap();
+        workers.resize(1).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while workers.idle() != 1 {
+            assert!(Instant::now() < deadline, "{kind:?}: {} still wait", workers.idle());
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Whoever is left does what comes.
+        (0..100).for_each(|job| while workers.submit(job, Class::Normal).is_err() {});
+        workers.close();
+        workers.join();
+        assert_eq!(workers.counters().done(), 100, "{kind:?}");
+    }
 }

@@ -122,9 +122,9 @@ mod tests {
         );
         assert_eq!(explain(&["bench"]), "the following required arguments were not provided: <URL>");
         let model = explain(&["serve", "--model", "multireactor"]);
-        assert!(model.starts_with(
-            "invalid value 'multireactor' for '--model <MODEL>'; [possible values: thread-per-connection,"
-        ));
+        assert!(
+            model.starts_with("invalid value 'multireactor' for '--model <MODEL>'; [possible values: auto,")
+        );
         assert!(model.contains("; a similar value exists: ") && !model.contains('\n'), "{model}");
         assert!(
             explain(&["serve", "--idle-timeout", "soon"])

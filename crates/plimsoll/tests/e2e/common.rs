@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The flags of every architecture there is; each test of behaviour runs on all of them.
-pub(crate) const MODELS: [&[&str]; 13] = [
+pub(crate) const MODELS: [&[&str]; 14] = [
+    &["--model", "auto"],
     &["--model", "thread-per-connection"],
     &["--model", "thread-pool"],
     &["--model", "reactor"],

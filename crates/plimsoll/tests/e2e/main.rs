@@ -1,6 +1,7 @@
 //! The program from outside: real sockets, real processes, real clients, on every model.
 
 mod admin;
+mod auto;
 mod background;
 mod bench;
 mod browser;

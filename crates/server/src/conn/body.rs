@@ -54,12 +54,13 @@ pub(super) async fn answer<T: Transport, H: Handler>(
         Err(reject) => return Ok(Err((response, reject))),
     };
     let request = Request { head: &parsed, peer, body: &body };
-    if context.workers.is_some() && context.handler.place(&request) == Place::Worker {
+    let (place, route) = context.place(&request);
+    if place == Place::Worker {
         let class = context.handler.class(&request);
-        let cargo = Cargo { input: head, body, response, peer, panicked: false, turned_away: false };
-        return delegate_cargo(context, cargo, class).await.map(|cargo| Ok(cargo.response));
+        let cargo = Cargo::new(head, body, response, peer);
+        return delegate_cargo(context, cargo, class, route).await.map(|cargo| Ok(cargo.response));
     }
-    context.call(&request, &mut response);
+    context.call(&request, &mut response, route);
     Ok(Ok(response))
 }
 

@@ -13,7 +13,8 @@ use super::Close;
 use super::addresses::Addresses;
 use super::errand::Errand;
 use super::ids::RequestIds;
-use crate::handler::{Handler, Request, Response};
+use crate::auto::{RouteId, Routes, Stopwatch, Took};
+use crate::handler::{Handler, Place, Request, Response};
 use crate::limits::Limits;
 use crate::log::Logger;
 use crate::metrics::Counters;
@@ -38,6 +39,8 @@ pub(crate) struct Context<H> {
     spare: RefCell<Vec<Box<Response>>>,
     /// Where requests are handled; without workers, on the reactor.
     pub(super) workers: Option<Pool>,
+    /// What was learned of routes, where that says which requests are for workers.
+    routes: Option<Arc<Routes>>,
     errands: RefCell<Vec<Arc<Errand>>>,
     /// Requests handed to workers for which none was woken yet.
     handed_over: Cell<usize>,
@@ -51,6 +54,7 @@ pub(crate) struct Setup<H> {
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Counters>,
     pub(crate) workers: Option<Pool>,
+    pub(crate) routes: Option<Arc<Routes>>,
     pub(crate) addresses: Option<Arc<Addresses>>,
     pub(crate) log: Option<Logger>,
     pub(crate) ids: Option<RequestIds>,
@@ -58,7 +62,7 @@ pub(crate) struct Setup<H> {
 
 impl<H: Handler> Context<H> {
     pub(crate) fn new(setup: Setup<H>) -> Self {
-        let Setup { handler, limits, counters, workers, addresses, log, ids } = setup;
+        let Setup { handler, limits, counters, workers, routes, addresses, log, ids } = setup;
         Context {
             handler,
             limits,
@@ -68,17 +72,49 @@ impl<H: Handler> Context<H> {
             ids,
             spare: RefCell::new(Vec::with_capacity(SPARE)),
             workers,
+            routes,
             errands: RefCell::new(Vec::with_capacity(SPARE)),
             handed_over: Cell::new(0),
             date: RefCell::new((DateField::new(SystemTime::now()), Instant::now())),
         }
     }
 
+    /// Where a request is handled, and its route where those are told apart.
+    pub(super) fn place(&self, request: &Request<'_>) -> (Place, Option<RouteId>) {
+        if self.workers.is_none() {
+            return (Place::Reactor, None);
+        }
+        let route = self.routes.as_ref().and_then(|routes| routes.of(request.head));
+        let learned = self.routes.as_ref().zip(route).and_then(|(routes, route)| routes.place(route));
+        (learned.unwrap_or_else(|| self.handler.place(request)), route)
+    }
+
     /// Lets the handler answer. If it panics the request is answered with 500; the thread and the
     /// connection live on.
-    pub(super) fn call(&self, request: &Request<'_>, response: &mut Response) {
+    pub(super) fn call(&self, request: &Request<'_>, response: &mut Response, route: Option<RouteId>) {
+        let watch = self.routes.as_ref().zip(route).map(|(routes, route)| {
+            let now = Instant::now();
+            routes.begin(route, now);
+            (routes, route, Stopwatch::start(now, routes.is_measured(route)))
+        });
         if !call(&*self.handler, request, response) {
             Counters::count(&self.counters.handler_panics);
+        }
+        if let Some((routes, route, watch)) = watch {
+            let (took, now) = watch.stop();
+            routes.end(route, took, now);
+        }
+    }
+
+    /// Whether a worker is to time a route's handler, and its computing.
+    pub(super) fn timed(&self, route: Option<RouteId>) -> Option<bool> {
+        self.routes.as_ref().zip(route).map(|(routes, route)| routes.is_measured(route))
+    }
+
+    /// A worker has run a route's handler.
+    pub(super) fn came_home(&self, route: RouteId, took: Took) {
+        if let Some(routes) = &self.routes {
+            routes.came_home(route, took, Instant::now());
         }
     }
 

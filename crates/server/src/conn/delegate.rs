@@ -7,6 +7,7 @@ use wire::Status;
 
 use super::errand::Cargo;
 use super::{Close, Context};
+use crate::auto::RouteId;
 use crate::handler::{Handler, Response};
 use crate::metrics::Counters;
 
@@ -18,10 +19,10 @@ pub(super) async fn delegate<T: Transport, H: Handler>(
     response: Box<Response>,
     peer: SocketAddr,
     class: Class,
+    route: Option<RouteId>,
 ) -> Result<Box<Response>, Close> {
-    let input = wire.take_input();
-    let cargo = Cargo { input, body: Vec::new(), response, peer, panicked: false, turned_away: false };
-    let cargo = delegate_cargo(context, cargo, class).await?;
+    let cargo = Cargo::new(wire.take_input(), Vec::new(), response, peer);
+    let cargo = delegate_cargo(context, cargo, class, route).await?;
     wire.restore_input(cargo.input);
     wire.consume(length);
     Ok(cargo.response)
@@ -30,16 +31,21 @@ pub(super) async fn delegate<T: Transport, H: Handler>(
 /// Has a worker answer the request at the front of a cargo's input, and returns all that travelled.
 pub(super) async fn delegate_cargo<H: Handler>(
     context: &Context<H>,
-    cargo: Cargo,
+    mut cargo: Cargo,
     class: Class,
+    route: Option<RouteId>,
 ) -> Result<Cargo, Close> {
     let Some(workers) = &context.workers else { return Err(Close::Done) };
+    cargo.timed = context.timed(route);
     let errand = context.take_errand();
     errand.load(cargo);
     let refused = !context.hand_over(workers, &errand, class);
     let cargo = if refused { errand.unload() } else { errand.returned().await };
     let Some(mut cargo) = cargo else { return Err(Close::Done) };
     context.give_errand(errand);
+    if let (Some(route), Some(took)) = (route, cargo.took) {
+        context.came_home(route, took);
+    }
     if cargo.panicked {
         Counters::count(&context.counters.handler_panics);
     }

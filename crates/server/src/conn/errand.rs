@@ -4,11 +4,13 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Instant;
 
 use engine::Buf;
 use wire::{FieldStorage, parse_request};
 
 use super::context::call;
+use crate::auto::{Stopwatch, Took};
 use crate::handler::{Handler, Request, Response};
 
 /// What the queue of a pool holds for each request: a pointer.
@@ -37,6 +39,17 @@ pub(crate) struct Cargo {
     pub(crate) panicked: bool,
     /// It has waited too long, and nobody has looked at it.
     pub(crate) turned_away: bool,
+    /// Whether the handler is to be timed, and whether that goes for its computing too.
+    pub(crate) timed: Option<bool>,
+    /// How long the handler took, if it was timed.
+    pub(crate) took: Option<Took>,
+}
+
+impl Cargo {
+    /// A request on its way to a worker.
+    pub(super) fn new(input: Buf, body: Vec<u8>, response: Box<Response>, peer: SocketAddr) -> Self {
+        Cargo { input, body, response, peer, panicked: false, turned_away: false, timed: None, took: None }
+    }
 }
 
 impl Errand {
@@ -111,7 +124,9 @@ pub(crate) fn run<H: Handler>(errand: &Errand, handler: &H, limits: &wire::Limit
     // The connection has found a whole head there before it sent the errand off.
     if let Ok(Some((head, _))) = parse_request(cargo.input.bytes(), &mut storage, limits) {
         let request = Request { head: &head, peer: cargo.peer, body: &cargo.body };
+        let watch = cargo.timed.map(|computing| Stopwatch::start(Instant::now(), computing));
         cargo.panicked = !call(handler, &request, &mut cargo.response);
+        cargo.took = watch.map(|watch| watch.stop().0);
     }
     errand.complete(cargo)
 }
@@ -130,7 +145,7 @@ mod tests {
         let mut input = Buf::new();
         input.append(b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
         let peer = ([127, 0, 0, 1], 1).into();
-        Cargo { input, body: Vec::new(), response: Box::default(), peer, panicked: false, turned_away: false }
+        Cargo::new(input, Vec::new(), Box::default(), peer)
     }
 
     fn poll<T>(future: &mut std::pin::Pin<Box<impl Future<Output = T>>>) -> Poll<T> {

@@ -22,6 +22,7 @@ pub(crate) use context::{Context, Setup};
 pub(crate) use errand::{Errand, run as run_errand, turn_away as turn_errand_away};
 pub(crate) use ids::RequestIds;
 
+use crate::auto::RouteId;
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
 use crate::service::REFUSAL;
@@ -64,7 +65,7 @@ enum Turn {
     /// A request was taken from the input and answered.
     Answered(Box<Response>, Rest),
     /// A request with a head of this many bytes is there, and is for a worker.
-    Delegated(usize, Rest, Class, Box<Response>),
+    Delegated(usize, Rest, Class, Box<Response>, Option<RouteId>),
     /// A request with a head of this many bytes is there, whose handler wants its body.
     WantsBody(usize, Rest),
     /// What came is no request that can be answered; say why and close.
@@ -134,10 +135,10 @@ async fn converse<T: Transport, H: Handler>(
     loop {
         let (response, rest) = match take_turn(wire, context, peer, stop, answers, begun) {
             Turn::Answered(response, rest) => (response, rest),
-            Turn::Delegated(length, rest, class, response) => {
+            Turn::Delegated(length, rest, class, response, route) => {
                 // What was answered before must not wait for this one.
                 flush(wire, context, rest.until).await?;
-                (delegate(wire, context, length, response, peer, class).await?, rest)
+                (delegate(wire, context, length, response, peer, class, route).await?, rest)
             }
             Turn::WantsBody(length, rest) => {
                 // In a box, like a refusal: few connections send bodies.
@@ -213,10 +214,11 @@ fn take_turn<T: Transport, H: Handler>(
         return Turn::WantsBody(length, rest);
     }
     let mut response = context.begin(Some(&head), peer, wire.now());
-    if context.workers.is_some() && context.handler.place(&request) == Place::Worker {
-        return Turn::Delegated(length, rest, context.handler.class(&request), response);
+    let (place, route) = context.place(&request);
+    if place == Place::Worker {
+        return Turn::Delegated(length, rest, context.handler.class(&request), response, route);
     }
-    context.call(&request, &mut response);
+    context.call(&request, &mut response, route);
     wire.consume(length);
     Turn::Answered(response, rest)
 }

@@ -82,6 +82,16 @@ fn threads(page: &mut Page, snapshot: &Snapshot) {
 }
 
 fn pools(page: &mut Page, snapshot: &Snapshot) {
+    page.about("plimsoll_workers", "gauge", "Workers that there are.");
+    for pool in &snapshot.pools {
+        page.sample("plimsoll_workers", &[("pool", &pool.name)], pool.workers);
+    }
+    page.about("plimsoll_workers_idle", "gauge", "Workers that wait for work.");
+    for pool in &snapshot.pools {
+        page.sample("plimsoll_workers_idle", &[("pool", &pool.name)], pool.idle);
+    }
+    let help = "Handlers that held up their reactor for a millisecond or more.";
+    page.one("plimsoll_reactor_stalls_total", "counter", help, snapshot.reactor_stalls);
     page.about("plimsoll_queue_length", "gauge", "Requests that wait for a worker.");
     for pool in &snapshot.pools {
         page.sample("plimsoll_queue_length", &[("pool", &pool.name)], pool.queue_length);

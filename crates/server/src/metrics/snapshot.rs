@@ -9,9 +9,13 @@ use engine::{Kind, Topology};
 use serde::Serialize;
 
 use super::{Process, Totals};
+use crate::auto::{Decision, Route, Routes};
 use crate::handler::Handler;
 use crate::log::AccessLog;
 use crate::service::Http;
+
+/// Routes of a reactor that are told of.
+const ROUTES: usize = 32;
 
 /// What is watched.
 pub struct Monitor<H> {
@@ -38,6 +42,12 @@ pub struct Snapshot {
     pub accept_pauses: u64,
     /// The pools of workers.
     pub pools: Vec<Pool>,
+    /// The latest changes of the number of workers, and why.
+    pub decisions: Vec<Decision>,
+    /// What was learned of routes, reactor by reactor, those with the most requests first.
+    pub routes: Vec<RouteOfReactor>,
+    /// Handlers that held up their reactor for a millisecond or more.
+    pub reactor_stalls: u64,
     /// Requests and connections that were turned away, by reason.
     pub rejected: Vec<(&'static str, u64)>,
     /// Answers whose connection was gone when they came from a worker.
@@ -78,6 +88,10 @@ pub struct Thread {
 pub struct Pool {
     /// `worker-0` and so on.
     pub name: String,
+    /// Workers there are.
+    pub workers: usize,
+    /// Those of them that wait for work.
+    pub idle: usize,
     /// Requests that wait now.
     pub queue_length: usize,
     /// Requests taken in.
@@ -86,6 +100,16 @@ pub struct Pool {
     pub wait: Times,
     /// From the start of the work to its end.
     pub service: Times,
+}
+
+/// What a reactor has learned of a route.
+#[derive(Clone, Debug, Serialize)]
+pub struct RouteOfReactor {
+    /// Index of the reactor.
+    pub reactor: usize,
+    /// What it has learned.
+    #[serde(flatten)]
+    pub route: Route,
 }
 
 /// A distribution of times.
@@ -139,6 +163,9 @@ impl<H: Handler> Monitor<H> {
             threads,
             accept_pauses: self.counters.iter().map(|counters| counters.paused.load(Relaxed)).sum(),
             pools: self.pools(),
+            decisions: self.http.decisions(),
+            routes: self.routes(),
+            reactor_stalls: self.http.routes().iter().map(|routes| routes.stalls()).sum(),
             rejected: vec![
                 ("connections_full", refused),
                 ("queue_full", totals.queue_refused),
@@ -183,9 +210,24 @@ impl<H: Handler> Monitor<H> {
         each.into_iter().take(owners.len()).enumerate().map(one).collect()
     }
 
+    fn routes(&self) -> Vec<RouteOfReactor> {
+        let of = |(reactor, routes): (usize, &Arc<Routes>)| {
+            let mut known = routes.known();
+            known.sort_by_key(|route| std::cmp::Reverse(route.requests));
+            known
+                .into_iter()
+                .take(ROUTES)
+                .map(move |route| RouteOfReactor { reactor, route })
+                .collect::<Vec<_>>()
+        };
+        self.http.routes().iter().enumerate().flat_map(of).collect()
+    }
+
     fn pools(&self) -> Vec<Pool> {
         let pool = |(index, pool): (usize, &crate::service::Pool)| Pool {
             name: format!("worker-{index}"),
+            workers: pool.size(),
+            idle: pool.idle(),
             queue_length: pool.waiting(),
             submitted: pool.counters().submitted.load(Relaxed),
             wait: pool.counters().wait().into(),
@@ -203,7 +245,9 @@ fn axes(topology: &Topology) -> Vec<(&'static str, String)> {
         ("spread", topology.spread.to_string()),
         ("balance", topology.balance.to_string()),
         ("workers", topology.workers.to_string()),
+        ("most_workers", topology.most_workers.max(topology.workers).to_string()),
         ("pool", topology.pool.to_string()),
+        ("offload", topology.offload.to_string()),
         ("queue", topology.queue.to_string()),
         ("order", topology.order.to_string()),
         ("queue_capacity", topology.queue_capacity.to_string()),

@@ -77,8 +77,9 @@ fn landlock(needs: &Needs<'_>) -> Result<RulesetStatus, landlock::RulesetError> 
         .handle_access(AccessNet::ConnectTcp)?
         .scope(Scope::AbstractUnixSocket)?
         .create()?;
-    // The process itself, for its metrics; the quota of its processors, which may change.
+    // The process itself, for its metrics; how busy its processors are, and their quota, which may change.
     let own = [Path::new("/proc/self"), Path::new("/sys/fs/cgroup")];
+    rules = allow(rules, Path::new("/proc/stat"), AccessFs::ReadFile.into())?;
     for path in own.into_iter().chain([needs.root]) {
         rules = allow(rules, path, read)?;
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use engine::topology::Queue;
-use engine::{Kind, Pool, Spread, Topology};
+use engine::{Kind, Offload, Pool, Spread, Topology};
 
 /// Reactors drawn one by one; of more, the first and the last.
 const DRAWN: usize = 4;
@@ -74,7 +74,7 @@ fn reactors(out: &mut String, topology: &Topology) {
         line(out, &format!("     +-- reactor {index}"), right);
         if pool {
             line(out, "     |      +-- queue", if index == 0 { "its own workers'" } else { "" });
-            line(out, &format!("     |      +-- {} workers", topology.workers), "");
+            line(out, &format!("     |      +-- {} workers", workers(topology)), "");
         }
     }
     if count == 1 && !handled.is_empty() {
@@ -87,10 +87,21 @@ fn reactors(out: &mut String, topology: &Topology) {
         line(out, "", &format!("queues: {}", queue(topology)));
         return;
     }
-    line(out, "     |", "requests");
+    let which = match topology.offload {
+        Offload::Declared => "requests",
+        Offload::Measured => "requests whose handlers are slow or wait",
+    };
+    line(out, "     |", which);
     line(out, "   queue", &queue(topology));
     line(out, "     |", "");
-    line(out, &format!("  {} workers", topology.workers), "handle requests, and send answers home");
+    line(out, &format!("  {} workers", workers(topology)), "handle requests, and send answers home");
+}
+
+fn workers(topology: &Topology) -> String {
+    match topology.is_elastic() {
+        true => format!("{} to {}", topology.workers, topology.most_workers),
+        false => topology.workers.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The flags that shape the topology, one for each axis.
 
-use engine::{Balance, Class, Kind, Model, Order, Pool, Queue, Spread};
+use engine::{Balance, Class, Kind, Model, Offload, Order, Pool, Queue, Spread};
 
 use super::parse::{Count, Cpus, axis, parse_class, parse_count, parse_cpus};
 
@@ -8,7 +8,7 @@ use super::parse::{Count, Cpus, axis, parse_class, parse_count, parse_cpus};
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Topology")]
 pub(crate) struct Flags {
-    /// Concurrency architecture: a named set of values for the settings below [default: multi-reactor]
+    /// Concurrency architecture: a named set of values for the settings below [default: auto]
     #[arg(long, value_parser = axis::<Model>())]
     pub(super) model: Option<Model>,
     /// How a thread waits for the kernel [default: the model's]
@@ -23,10 +23,16 @@ pub(crate) struct Flags {
     /// Which reactor the acceptor gives the next connection to [default: round-robin]
     #[arg(long, value_parser = axis::<Balance>())]
     pub(super) balance: Option<Balance>,
-    /// Threads that handle requests, in each pool, up to 4096; 0 handles them on the reactors, auto takes one per
-    /// usable core [default: the model's]
+    /// Threads that handle requests, in each pool, up to 4096; 0 handles them on the reactors, auto begins with one per usable
+    /// core and follows the work [default: the model's]
     #[arg(long, value_name = "N|auto", value_parser = parse_count)]
     pub(super) workers: Option<Count>,
+    /// Most workers of a pool whose number follows the work, up to 4096 [default: 1024]
+    #[arg(long, value_name = "N")]
+    pub(super) most_workers: Option<usize>,
+    /// What says which requests are for workers [default: the model's]
+    #[arg(long, value_parser = axis::<Offload>())]
+    pub(super) offload: Option<Offload>,
     /// Who owns the workers [default: the model's]
     #[arg(long, value_parser = axis::<Pool>())]
     pub(super) pool: Option<Pool>,

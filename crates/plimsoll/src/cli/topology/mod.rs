@@ -6,7 +6,7 @@ mod parse;
 
 use anyhow::{Result, bail, ensure};
 use engine::host::{self, Cores, descriptor_limit};
-use engine::topology::{MOST_REACTORS, MOST_WORKERS, Order, QUEUE_CAPACITY, Queue};
+use engine::topology::{MOST_ELASTIC, MOST_REACTORS, MOST_WORKERS, Order, QUEUE_CAPACITY, Queue};
 use engine::{Kind, Model, Spread, Topology};
 
 pub(super) use diagram::diagram;
@@ -14,7 +14,7 @@ pub(super) use flags::Flags;
 use parse::{Count, Cpus};
 
 /// The model that serves when none is named.
-const DEFAULT: Model = Model::MultiReactor;
+const DEFAULT: Model = Model::Auto;
 
 /// A setting, its value, and why it has that value.
 pub(super) struct Choice {
@@ -139,26 +139,13 @@ impl Flags {
 
     /// Workers that handle the reactors' requests.
     fn workers(&self, settled: &mut Settled, cores: usize) -> Result<()> {
+        self.how_many(settled, cores)?;
         let topology = &mut settled.topology;
-        topology.workers = match self.workers {
-            Some(Count::Number(n)) => n,
-            Some(Count::Auto) => cores,
-            None => topology.workers,
-        };
-        ensure!(
-            topology.workers <= MOST_WORKERS,
-            "--workers {}: must be at most {MOST_WORKERS}",
-            topology.workers
-        );
-        let why = match self.workers {
-            Some(Count::Auto) => "--workers auto: one per usable core".into(),
-            given => from(given.is_some(), "--workers"),
-        };
-        settled.choices.push(choice("workers", topology.workers, why));
         if topology.workers == 0 {
             // Not an error: a sweep over numbers of workers includes none.
             for (flag, given) in [
                 ("--pool", self.pool.is_some()),
+                ("--offload", self.offload.is_some()),
                 ("--queue", self.queue.is_some()),
                 ("--order", self.order.is_some()),
                 ("--queue-capacity", self.queue_capacity.is_some()),
@@ -172,9 +159,42 @@ impl Flags {
         }
         topology.pool = self.pool.unwrap_or(topology.pool);
         settled.choices.push(choice("pool", topology.pool, from(self.pool.is_some(), "--pool")));
+        topology.offload = self.offload.unwrap_or(topology.offload);
+        settled.choices.push(choice("offload", topology.offload, from(self.offload.is_some(), "--offload")));
         self.queue(settled)?;
         if settled.topology.order != Order::Priority && !self.class.is_empty() {
             settled.ignored("--class", "says nothing without --order priority");
+        }
+        Ok(())
+    }
+
+    /// How many workers there are, and may become.
+    fn how_many(&self, settled: &mut Settled, cores: usize) -> Result<()> {
+        let topology = &mut settled.topology;
+        let most = self.most_workers.unwrap_or(MOST_ELASTIC);
+        ensure!((1..=MOST_WORKERS).contains(&most), "--most-workers {most}: must be 1 to {MOST_WORKERS}");
+        let elastic = topology.most_workers > 0;
+        (topology.workers, topology.most_workers) = match self.workers {
+            Some(Count::Number(n)) => (n, 0),
+            Some(Count::Auto) => (cores.min(most), most),
+            None if elastic => (topology.workers.min(most), most),
+            None => (topology.workers, 0),
+        };
+        let workers = topology.workers;
+        ensure!(workers <= MOST_WORKERS, "--workers {workers}: must be at most {MOST_WORKERS}");
+        let why = match self.workers {
+            Some(Count::Auto) => "--workers auto: from one per usable core as many as the work needs".into(),
+            None if elastic => "as many as the work needs, from one per usable core".into(),
+            given => from(given.is_some(), "--workers"),
+        };
+        let value = match topology.most_workers {
+            0 => workers.to_string(),
+            most => format!("{workers} to {most}"),
+        };
+        let follows = topology.most_workers > 0;
+        settled.choices.push(choice("workers", value, why));
+        if self.most_workers.is_some() && !follows {
+            settled.ignored("--most-workers", "says nothing where the number stays; give --workers auto");
         }
         Ok(())
     }
@@ -201,6 +221,8 @@ impl Flags {
             ("--reactors", self.reactors.is_some(), "the workers own the connections"),
             ("--balance", self.balance.is_some(), "there is one queue, from which free threads take"),
             ("--pool", self.pool.is_some(), "there is one"),
+            ("--offload", self.offload.is_some(), "the workers do it all"),
+            ("--most-workers", self.most_workers.is_some(), "their number stays"),
             ("--class", !self.class.is_empty(), "a connection that waits has no route yet"),
         ] {
             if given {

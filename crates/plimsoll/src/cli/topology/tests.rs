@@ -19,11 +19,12 @@ fn number(n: usize) -> Option<Count> {
 }
 
 #[test]
-fn the_default_is_a_reactor_per_core_behind_an_acceptor() {
+fn the_default_is_a_reactor_per_core_and_workers_as_the_work_needs() {
     let settled = Flags::default().resolve_on(&Host { descriptors: Some(1064), ..HOST }).unwrap();
     let topology = settled.topology;
-    assert_eq!((topology.reactors, topology.spread, topology.connections), (4, Spread::Acceptor, 250));
-    assert_eq!((topology.driver, topology.workers), (Kind::Epoll, 0));
+    assert_eq!((topology.reactors, topology.spread, topology.connections), (4, Spread::ReusePort, 250));
+    assert_eq!((topology.driver, topology.workers, topology.most_workers), (Kind::Epoll, 4, 1024));
+    assert_eq!(topology.offload, Offload::Measured);
     assert!(settled.warnings.is_empty());
 }
 
@@ -43,7 +44,7 @@ fn each_flag_overrides_its_own_value_only() {
         spread: Some(Spread::ReusePort),
         reactors: Some(3),
         connections: Some(7),
-        ..Flags::default()
+        ..on(Model::MultiReactor)
     };
     let topology = settle(&flags).topology;
     let row = Model::MultiReactor.row(4, 7);
@@ -68,6 +69,22 @@ fn each_flag_overrides_its_own_value_only() {
         ..row
     };
     assert_eq!(settle(&flags).topology, expected);
+}
+
+#[test]
+fn the_number_of_workers_follows_the_work_or_stays() {
+    let auto = Flags { workers: Some(Count::Auto), ..on(Model::ReactorPool) };
+    let topology = settle(&auto).topology;
+    assert_eq!((topology.workers, topology.most_workers, topology.is_elastic()), (4, 1024, true));
+    let topology = settle(&Flags { most_workers: Some(2), ..Flags::default() }).topology;
+    assert_eq!((topology.workers, topology.most_workers), (2, 2));
+    let fixed = settle(&Flags { workers: number(8), most_workers: Some(9), ..on(Model::Auto) });
+    assert_eq!((fixed.topology.workers, fixed.topology.is_elastic()), (8, false));
+    assert!(fixed.warnings[0].contains("--workers auto"), "{:?}", fixed.warnings);
+    for most in [0, 5000] {
+        let refused = Flags { most_workers: Some(most), ..Flags::default() }.resolve_on(&HOST);
+        assert!(refused.is_err_and(|error| error.to_string().contains("must be 1 to 4096")));
+    }
 }
 
 #[test]

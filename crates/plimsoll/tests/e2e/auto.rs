@@ -1,0 +1,90 @@
+//! The default model: it finds out by itself how many workers are needed, and what they are needed for.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::common::{Client, Server, plimsoll, site};
+
+fn start(flags: &[&str]) -> (tempfile::TempDir, Server) {
+    let site = site();
+    let server = Server::start(site.path(), &[&["--workloads", "--admin", "127.0.0.1:0"], flags].concat());
+    (site, server)
+}
+
+fn metrics(server: &Server) -> Value {
+    serde_json::from_str(&Client::connect(server.admin()).get("/metrics.json").text()).unwrap()
+}
+
+/// Loads a path, and gives the result, in which nothing failed.
+fn load(server: &Server, path: &str, args: &[&str]) -> Value {
+    let output = plimsoll()
+        .args(["bench", &server.url(path), "-q", "--json", "-"])
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let failed: u64 = result["errors"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+    assert_eq!(failed, 0, "{}", result["errors"]);
+    result
+}
+
+/// Where the reactors that have seen enough of a route handle it.
+fn places(metrics: &Value, route: &str) -> Vec<String> {
+    let routes = metrics["routes"].as_array().unwrap().iter();
+    let known = routes.filter(|known| known["name"] == route && known["requests"].as_u64().unwrap() > 100);
+    known.map(|known| known["place"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn work_that_sleeps_gets_workers_and_gives_them_back() {
+    let (_site, server) = start(&[]);
+    // 64 clients and 20 ms: 3,200 per second with a worker each, 50 or 100 with those of the start.
+    let result = load(&server, "/work?sleep=20ms", &["-c", "64", "--warmup", "4s", "-d", "2s"]);
+    let rate = result["requests_per_second"].as_f64().unwrap();
+    let seen = metrics(&server);
+    assert!(rate > 1500.0, "{rate}: {}", seen["decisions"]);
+    let most = seen["pools"][0]["workers"].as_u64().unwrap();
+    assert!((32..=1024).contains(&most), "{most}");
+    let first = &seen["decisions"][0];
+    assert!(first["reason"].as_str().unwrap().starts_with("requests wait"), "{first}");
+    assert_eq!(places(&seen, "GET /work").iter().find(|place| *place != "workers"), None);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while metrics(&server)["pools"][0]["workers"].as_u64().unwrap() > 8 {
+        assert!(Instant::now() < deadline, "{}", metrics(&server)["decisions"]);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    server.stop();
+}
+
+#[test]
+fn what_is_quick_stays_on_the_reactor_until_it_is_not() {
+    let (_site, server) = start(&[]);
+    load(&server, "/1k.html", &["-c", "8", "-d", "2s"]);
+    load(&server, "/work", &["-c", "8", "-d", "2s"]);
+    let seen = metrics(&server);
+    for route in ["GET *.html", "GET /work"] {
+        let places = places(&seen, route);
+        assert!(!places.is_empty() && places.iter().all(|place| place == "reactor"), "{route}: {places:?}");
+    }
+    // The same route changes its nature.
+    load(&server, "/work?sleep=5ms", &["-c", "8", "-d", "2s"]);
+    let seen = metrics(&server);
+    assert!(places(&seen, "GET /work").iter().all(|place| place == "workers"), "{}", seen["routes"]);
+    assert!(seen["reactor_stalls"].as_u64().unwrap() >= 1);
+    server.stop();
+}
+
+#[test]
+fn a_handler_that_holds_up_its_reactor_is_named() {
+    // With one reactor, which has learned that the route is quick.
+    let (_site, server) = start(&["--reactors", "1"]);
+    load(&server, "/work", &["-c", "8", "-d", "2s"]);
+    // Nobody could know that it takes long this time.
+    let answer = server.connect().get("/work?sleep=500ms");
+    assert_eq!(answer.status, 200);
+    let log = server.stop();
+    assert!(log.contains("holds up its reactor") && log.contains("GET /work"), "{log}");
+}

@@ -1,0 +1,285 @@
+//! How many workers a pool should have, from what was seen of it: grow while requests wait and processor time is left, look
+//! now and then whether fewer do as much, shrink when idle.
+//!
+//! Growth on a stall is that of MariaDB's thread pool; trying another number and keeping it only if the throughput says so is
+//! MongoDB's throughput probing, here with a margin that noise does not pass. What must be known of a pool that sleeps: its
+//! requests wait though no processor is busy, and only more workers help.
+
+/// What was seen of a pool in a stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// Length of the stretch, in seconds.
+    pub seconds: f64,
+    /// Workers that there were.
+    pub workers: usize,
+    /// How many of them worked, on the average.
+    pub busy: f64,
+    /// Requests that waited at its end.
+    pub waiting: usize,
+    /// Requests that workers finished.
+    pub done: u64,
+    /// Share of the processor time that the server may use which was used, by whomever: 0 to 1.
+    pub cores_busy: f64,
+    /// Share of it that the server itself used: 0 to 1.
+    pub own_busy: f64,
+}
+
+/// Why a pool changes its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Requests wait, all workers are busy, and the server does not use all processor time itself.
+    Stalled,
+    /// Many more workers brought no more throughput.
+    NoGain,
+    /// Fewer workers are tried, as the processors are busy.
+    TriesFewer,
+    /// What was tried does less.
+    Worse,
+    /// Many workers had nothing to do for a while.
+    Idle,
+    /// Fewer or more may be used than before.
+    Bounds,
+}
+
+impl Reason {
+    /// The reason in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Reason::Stalled => {
+                "requests wait, all workers are busy, and the server does not use all processor time"
+            }
+            Reason::NoGain => "so many more workers brought no more throughput",
+            Reason::TriesFewer => "the processors are busy: do fewer workers do as much?",
+            Reason::Worse => "fewer workers did less",
+            Reason::Idle => "many workers had nothing to do",
+            Reason::Bounds => "the bounds have changed",
+        }
+    }
+}
+
+/// Share of busy processor time from which more threads cannot be known to help.
+const BUSY: f64 = 0.9;
+
+/// Share of it that the server itself must use for more threads to be of no use; others may take the rest.
+const OWN: f64 = 0.75;
+
+/// Share of the workers that must work for the pool to count as stalled.
+const ALL: f64 = 0.95;
+
+/// Least gain of throughput by growth to twice the size, relative: less is no gain.
+const GAIN: f64 = 1.1;
+
+/// Share of the throughput that fewer workers must reach to be kept: a margin for noise.
+const AS_MUCH: f64 = 0.98;
+
+/// Share of the workers that a trial leaves.
+const FEWER: f64 = 0.75;
+
+/// Seconds that are looked at before a trial and after it, and at least so many service times.
+const LOOK_S: f64 = 0.5;
+const LOOK_SERVICES: f64 = 4.0;
+
+/// Seconds to the next trial; each that fails doubles it.
+const FIRST_PAUSE_S: f64 = 2.0;
+const LONGEST_PAUSE_S: f64 = 64.0;
+
+/// Seconds of idleness after which a pool shrinks.
+const IDLE_S: f64 = 3.0;
+
+/// Workers of a pool, step by step.
+#[derive(Clone, Debug)]
+pub struct PoolSize {
+    least: usize,
+    most: usize,
+    state: State,
+    /// Seconds until something is tried again, and how long that is after the next failure.
+    pause_s: f64,
+    next_pause_s: f64,
+    idle_s: f64,
+    /// Most workers that worked at once while the pool was idle.
+    idle_peak: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Settled,
+    /// Growing since `from` workers did `rate` requests per second, each in `service_s`: what is in each other's way takes
+    /// longer the more workers there are, and is not to be waited for that much longer.
+    Growing {
+        from: usize,
+        rate: f64,
+        service_s: f64,
+        after: Tally,
+    },
+    /// About to try fewer: what the present number does is counted first.
+    Weighing {
+        before: Tally,
+    },
+    /// Fewer than `from`, which did `rate`, are being tried.
+    Trying {
+        from: usize,
+        rate: f64,
+        after: Tally,
+    },
+}
+
+/// Requests in a time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    seconds: f64,
+    done: u64,
+}
+
+impl Tally {
+    fn add(&mut self, seen: &Observation) {
+        self.seconds += seen.seconds;
+        self.done += seen.done;
+    }
+
+    fn rate(&self) -> f64 {
+        if self.seconds > 0.0 { self.done as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Whether it is long enough to say something about requests that take so long.
+    fn is_long(&self, service_s: f64) -> bool {
+        self.seconds >= LOOK_S.max(LOOK_SERVICES * service_s)
+    }
+}
+
+impl PoolSize {
+    /// A pool of at least `least` workers and at most `most`.
+    pub fn new(least: usize, most: usize) -> Self {
+        PoolSize {
+            least,
+            most: most.max(least),
+            state: State::Settled,
+            pause_s: 0.0,
+            next_pause_s: FIRST_PAUSE_S,
+            idle_s: 0.0,
+            idle_peak: 0.0,
+        }
+    }
+
+    /// The number of workers from now on, and why it is another one; `None` to leave it.
+    pub fn step(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
+        let now = seen.workers;
+        let decided = self.decide(seen);
+        let (wanted, reason) = decided.unwrap_or((now, Reason::Bounds));
+        let wanted = wanted.clamp(self.least, self.most);
+        (wanted != now).then_some((wanted, if decided.is_some() { reason } else { Reason::Bounds }))
+    }
+
+    fn decide(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
+        self.pause_s = (self.pause_s - seen.seconds).max(0.0);
+        let service_s = service_s(seen);
+        let stalled = seen.waiting > 0 && seen.busy >= ALL * seen.workers as f64;
+        if let Some(shrunk) = self.idle(seen) {
+            return Some(shrunk);
+        }
+        match &mut self.state {
+            State::Settled if !stalled => None,
+            State::Settled if seen.cores_busy < BUSY || seen.own_busy < OWN => self.grow(seen),
+            State::Settled if self.pause_s > 0.0 || seen.workers <= self.least => None,
+            State::Settled => {
+                self.state = State::Weighing { before: Tally::default() };
+                None
+            }
+            State::Growing { from, rate, service_s, after } => {
+                let (from, rate, service_s) = (*from, *rate, *service_s);
+                // Where others keep the processors busy, each growth has to show that it helps.
+                if stalled && seen.cores_busy < BUSY && seen.workers < self.most {
+                    *after = Tally::default();
+                    return Some((doubled(seen), Reason::Stalled));
+                }
+                after.add(seen);
+                if !after.is_long(service_s) {
+                    return None;
+                }
+                // Of a growth by less than twice less is expected.
+                let times = (seen.workers as f64 / from.max(1) as f64).min(2.0);
+                let gained = after.rate() >= (1.0 + (GAIN - 1.0) * (times - 1.0)) * rate;
+                self.state = State::Settled;
+                if gained || seen.workers == from {
+                    self.next_pause_s = FIRST_PAUSE_S;
+                    return None;
+                }
+                self.failed();
+                Some((from, Reason::NoGain))
+            }
+            State::Weighing { before } => {
+                before.add(seen);
+                if !before.is_long(service_s) {
+                    return None;
+                }
+                let rate = before.rate();
+                self.state = State::Trying { from: seen.workers, rate, after: Tally::default() };
+                Some(((seen.workers as f64 * FEWER) as usize, Reason::TriesFewer))
+            }
+            State::Trying { from, rate, after } => {
+                let (from, rate) = (*from, *rate);
+                after.add(seen);
+                if !after.is_long(service_s) {
+                    return None;
+                }
+                let as_much = after.rate() >= AS_MUCH * rate;
+                self.state = State::Settled;
+                if as_much {
+                    (self.pause_s, self.next_pause_s) = (FIRST_PAUSE_S, FIRST_PAUSE_S);
+                    return None;
+                }
+                self.failed();
+                Some((from, Reason::Worse))
+            }
+        }
+    }
+
+    fn grow(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
+        // After a growth that was for nothing it is not tried again at once.
+        if seen.workers >= self.most || self.pause_s > 0.0 {
+            return None;
+        }
+        let rate = seen.done as f64 / seen.seconds.max(1e-9);
+        self.state =
+            State::Growing { from: seen.workers, rate, service_s: service_s(seen), after: Tally::default() };
+        Some((doubled(seen), Reason::Stalled))
+    }
+
+    fn failed(&mut self) {
+        self.next_pause_s = (self.next_pause_s * 2.0).min(LONGEST_PAUSE_S);
+        self.pause_s = self.next_pause_s;
+    }
+
+    fn idle(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
+        if seen.waiting > 0 || seen.busy > 0.5 * seen.workers as f64 || seen.workers <= self.least {
+            (self.idle_s, self.idle_peak) = (0.0, 0.0);
+            return None;
+        }
+        self.idle_s += seen.seconds;
+        self.idle_peak = self.idle_peak.max(seen.busy);
+        if self.idle_s < IDLE_S {
+            return None;
+        }
+        let wanted = (self.idle_peak * 1.5).ceil() as usize;
+        (self.idle_s, self.idle_peak) = (0.0, 0.0);
+        (self.state, self.next_pause_s) = (State::Settled, FIRST_PAUSE_S);
+        Some((wanted, Reason::Idle))
+    }
+
+    /// Changes the bounds: the least where the number of usable processors has changed.
+    pub fn bounds(&mut self, least: usize) {
+        self.least = least.min(self.most);
+    }
+}
+
+/// How long a request takes a worker, in seconds (Little's law).
+fn service_s(seen: &Observation) -> f64 {
+    if seen.done > 0 { seen.busy * seen.seconds / seen.done as f64 } else { 0.0 }
+}
+
+/// Twice the workers, but no more of them than requests wait.
+fn doubled(seen: &Observation) -> usize {
+    seen.workers + seen.waiting.clamp(1, seen.workers.max(1))
+}
+
+#[cfg(test)]
+mod tests;

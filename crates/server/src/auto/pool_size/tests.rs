@@ -1,0 +1,122 @@
+//! Pools in front of work that sleeps, computes, waits for others, or is not there.
+
+use super::*;
+
+/// A pool in front of work that sleeps and computes, in closed loop: what workers do in a tenth of a second.
+struct Host {
+    clients: usize,
+    sleep_s: f64,
+    compute_s: f64,
+    cores: f64,
+    /// Requests of which no more than so many go on at once, however many workers there are.
+    gate: usize,
+    /// Share of the processors that others keep busy.
+    others: f64,
+}
+
+impl Host {
+    fn tick(&self, workers: usize) -> Observation {
+        let busy = workers.min(self.clients);
+        let by_threads = busy.min(self.gate) as f64 / (self.sleep_s + self.compute_s);
+        // Each thread more than is needed costs a little.
+        let by_cores = self.cores / self.compute_s.max(1e-9) / (1.0 + 0.0002 * workers as f64);
+        let rate = by_threads.min(by_cores);
+        Observation {
+            seconds: 0.1,
+            workers,
+            busy: busy as f64,
+            waiting: self.clients - busy,
+            done: (rate * 0.1) as u64,
+            cores_busy: (rate * self.compute_s / self.cores + self.others).min(1.0),
+            own_busy: (rate * self.compute_s / self.cores).min(1.0),
+        }
+    }
+
+    /// Workers after every tenth of a second.
+    fn run(&self, size: &mut PoolSize, start: usize, seconds: f64) -> Vec<usize> {
+        let mut workers = start;
+        (0..(seconds * 10.0) as usize)
+            .map(|_| {
+                if let Some((wanted, _)) = size.step(&self.tick(workers)) {
+                    workers = wanted;
+                }
+                workers
+            })
+            .collect()
+    }
+
+    fn rate(&self, workers: usize) -> u64 {
+        self.tick(workers).done
+    }
+}
+
+const NO_GATE: usize = usize::MAX;
+
+#[test]
+fn work_that_sleeps_gets_its_workers_within_two_seconds() {
+    for (clients, sleep_s) in [(64, 0.03), (1000, 0.03), (1000, 0.001), (64, 0.0002)] {
+        let host = Host { clients, sleep_s, compute_s: 10e-6, cores: 1.0, gate: NO_GATE, others: 0.0 };
+        let workers = host.run(&mut PoolSize::new(1, 1024), 1, 20.0);
+        let best = (1..=1024).map(|n| host.rate(n)).max().unwrap();
+        assert!(host.rate(workers[20]) as f64 >= 0.95 * best as f64, "{clients} {sleep_s}: {workers:?}");
+        let mean =
+            workers[30..].iter().map(|n| host.rate(*n)).sum::<u64>() as f64 / (workers.len() - 30) as f64;
+        assert!(mean >= 0.97 * best as f64, "{clients} {sleep_s}: {mean} of {best}: {workers:?}");
+    }
+}
+
+#[test]
+fn others_that_keep_the_processors_busy_do_not_keep_sleeping_work_from_its_workers() {
+    let host =
+        Host { clients: 256, sleep_s: 0.005, compute_s: 10e-6, cores: 1.0, gate: NO_GATE, others: 1.0 };
+    let workers = host.run(&mut PoolSize::new(1, 1024), 1, 20.0);
+    assert!(workers[100] >= 256, "{workers:?}");
+}
+
+#[test]
+fn work_that_computes_gets_no_more_than_a_few() {
+    let host =
+        Host { clients: 1000, sleep_s: 0.0, compute_s: 500e-6, cores: 2.0, gate: NO_GATE, others: 0.0 };
+    let workers = host.run(&mut PoolSize::new(2, 1024), 2, 60.0);
+    assert!(workers.iter().all(|n| *n <= 4), "{workers:?}");
+    // Nor does it keep what work that slept has left behind.
+    let workers = host.run(&mut PoolSize::new(2, 1024), 512, 60.0);
+    assert!(*workers.last().unwrap() <= 8, "{workers:?}");
+}
+
+#[test]
+fn what_waits_for_something_else_gets_no_workers_that_do_not_help() {
+    // Only four requests go on at once: a database with so many connections.
+    let host = Host { clients: 1000, sleep_s: 0.01, compute_s: 1e-6, cores: 2.0, gate: 4, others: 0.0 };
+    let workers = host.run(&mut PoolSize::new(4, 1024), 4, 120.0);
+    let long = workers[100..].iter().filter(|n| **n > 64).count();
+    assert!(long < 120, "{long} tenths of a second with many workers: {workers:?}");
+}
+
+#[test]
+fn a_pool_with_nothing_to_do_shrinks_and_one_with_little_keeps_what_it_needs() {
+    let mut size = PoolSize::new(2, 1024);
+    let little = Host { clients: 10, sleep_s: 0.03, compute_s: 1e-6, cores: 2.0, gate: NO_GATE, others: 0.0 };
+    let workers = little.run(&mut size, 512, 30.0);
+    assert!((10..=16).contains(workers.last().unwrap()), "{workers:?}");
+    let nothing = Host { clients: 0, ..little };
+    assert_eq!(nothing.run(&mut size, 12, 30.0).last(), Some(&2));
+}
+
+#[test]
+fn a_steady_load_comes_to_rest() {
+    let host =
+        Host { clients: 1000, sleep_s: 0.03, compute_s: 40e-6, cores: 1.0, gate: NO_GATE, others: 0.0 };
+    let workers = host.run(&mut PoolSize::new(1, 4096), 1, 600.0);
+    let settled = &workers[600..];
+    let mean = settled.iter().sum::<usize>() as f64 / settled.len() as f64;
+    let variance = settled.iter().map(|n| (*n as f64 - mean).powi(2)).sum::<f64>() / settled.len() as f64;
+    assert!(variance.sqrt() / mean < 0.1, "{mean} +- {}", variance.sqrt());
+}
+
+#[test]
+fn bounds_that_change_are_kept_at_once() {
+    let mut size = PoolSize::new(2, 64);
+    size.bounds(8);
+    assert_eq!(size.step(&Observation { workers: 2, ..Observation::default() }), Some((8, Reason::Bounds)));
+}

@@ -1,0 +1,221 @@
+//! What a reactor has learned of its routes: which are quick enough for itself, and which are for workers.
+//!
+//! A request is quick if its handler takes little time, or computes all of it: what computes takes a processor wherever it
+//! runs, while what waits would keep a whole reactor waiting with it.
+
+mod slot;
+
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use wire::{Method, RequestHead};
+
+use crate::handler::Place;
+use slot::{MEASURED, QUICK, Slot};
+
+/// Routes that are told apart; requests of others are handled where their handler says.
+const SLOTS: usize = 256;
+
+/// Slots in which a route may be.
+const TRIES: usize = 4;
+
+/// Longest name of a route that is kept, in bytes.
+const NAME: usize = 64;
+
+/// A handler that takes this long has held up its reactor. The second of a few sends its route to the workers at once; a single
+/// one may be a thread that lost its processor for a moment.
+const STALL: Duration = Duration::from_millis(1);
+/// How long a handler may hold up a reactor before a line in the log names its route, while it still does.
+pub const LONGEST_STALL: Duration = Duration::from_millis(50);
+
+/// Requests, and the time, that a route is looked at on workers before it is taken to the reactor.
+const ENOUGH: u64 = 16;
+const PROBATION: Duration = Duration::from_millis(200);
+
+/// The routes of one reactor. Its thread writes, any may read.
+pub struct Routes {
+    slots: Vec<Slot>,
+    epoch: Instant,
+    /// The slot whose handler runs on the reactor now, plus one, and since when, in nanoseconds since the epoch.
+    running: AtomicU64,
+    since_ns: AtomicU64,
+    /// Handlers that held up the reactor for longer than [`STALL`].
+    stalls: AtomicU64,
+}
+
+/// What is known of a route, as plain values.
+#[derive(Clone, Debug, Serialize)]
+pub struct Route {
+    /// Method and first part of the path: `GET /work`, `GET *.html`.
+    pub name: String,
+    /// Requests so far.
+    pub requests: u64,
+    /// `reactor` or `workers`.
+    pub place: &'static str,
+    /// How long its handler takes, in microseconds, on the average of late.
+    pub mean_us: f64,
+    /// Share of that time in which it computes.
+    pub computing: f64,
+}
+
+/// A route of a reactor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RouteId(usize);
+
+/// How long a handler took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Took {
+    pub(crate) wall: Duration,
+    /// How much of it was computing, if that was measured.
+    pub(crate) computing: Option<Duration>,
+}
+
+impl Default for Routes {
+    fn default() -> Self {
+        Routes {
+            slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+            epoch: Instant::now(),
+            running: AtomicU64::new(0),
+            since_ns: AtomicU64::new(0),
+            stalls: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Routes {
+    /// The route of a request, if it is one of those that are told apart.
+    pub(crate) fn of(&self, head: &RequestHead<'_, '_>) -> Option<RouteId> {
+        let (first, kind) = pattern(head.path());
+        let key = hash(head.method, first, kind);
+        for at in 0..TRIES {
+            let id = (key as usize).wrapping_add(at * 31) % SLOTS;
+            let slot = &self.slots[id];
+            match slot.key.load(Relaxed) {
+                known if known == key => return Some(RouteId(id)),
+                0 => {
+                    let name = format!("{} {}{kind}", head.method_text, first);
+                    *slot.name.lock().unwrap_or_else(PoisonError::into_inner) =
+                        name.chars().take(NAME).collect();
+                    slot.probation_ns.store(PROBATION.as_nanos() as u64, Relaxed);
+                    slot.decided_ns.store(self.nanos(Instant::now()), Relaxed);
+                    slot.key.store(key, Relaxed);
+                    return Some(RouteId(id));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Where a request belongs, as far as is known.
+    pub(crate) fn place(&self, id: RouteId) -> Option<Place> {
+        let slot = &self.slots[id.0];
+        let place = if slot.on_reactor.load(Relaxed) { Place::Reactor } else { Place::Worker };
+        slot.decided.load(Relaxed).then_some(place)
+    }
+
+    /// Whether the computing time of the next request is to be measured.
+    pub(crate) fn is_measured(&self, id: RouteId) -> bool {
+        let slot = &self.slots[id.0];
+        slot.requests.load(Relaxed).is_multiple_of(MEASURED)
+            && slot.mean_ns.load(Relaxed) > QUICK.as_nanos() as u64 / 2
+    }
+
+    /// The reactor runs a route's handler itself, from `now` on.
+    pub(crate) fn begin(&self, id: RouteId, now: Instant) {
+        self.since_ns.store(self.nanos(now), Relaxed);
+        self.running.store(id.0 as u64 + 1, Relaxed);
+    }
+
+    /// The reactor has run it.
+    pub(crate) fn end(&self, id: RouteId, took: Took, now: Instant) {
+        self.running.store(0, Relaxed);
+        let slot = &self.slots[id.0];
+        slot.count(took);
+        let mean = Duration::from_nanos(slot.mean_ns.load(Relaxed));
+        let mean_is_long = slot.since_decided.load(Relaxed) >= ENOUGH && !slot.is_quick(mean);
+        let stalls = took.wall >= STALL && slot.stalls_again();
+        if stalls || mean_is_long {
+            slot.decide(Place::Worker, self.nanos(now));
+        }
+        if took.wall >= STALL {
+            self.stalls.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A worker has run a route's handler.
+    pub(crate) fn came_home(&self, id: RouteId, took: Took, now: Instant) {
+        let slot = &self.slots[id.0];
+        slot.count(took);
+        if slot.since_decided.load(Relaxed) < ENOUGH || took.wall >= STALL {
+            return;
+        }
+        let (now, mean) = (self.nanos(now), Duration::from_nanos(slot.mean_ns.load(Relaxed)));
+        let looked = now.saturating_sub(slot.decided_ns.load(Relaxed));
+        if looked >= slot.probation_ns.load(Relaxed) && slot.is_quick(mean) {
+            slot.decide(Place::Reactor, now);
+        }
+    }
+
+    /// The route whose handler has held up the reactor for too long by now, and for how long. It goes to the workers from now
+    /// on, though the reactor cannot say so itself.
+    pub fn stalled(&self, now: Instant) -> Option<(String, Duration)> {
+        let slot = self.slots.get((self.running.load(Relaxed) as usize).checked_sub(1)?)?;
+        let held_up = self.nanos(now).saturating_sub(self.since_ns.load(Relaxed));
+        let held_up = Duration::from_nanos(held_up);
+        if held_up < LONGEST_STALL {
+            return None;
+        }
+        slot.on_reactor.store(false, Relaxed);
+        slot.decided.store(true, Relaxed);
+        Some((slot.name(), held_up))
+    }
+
+    /// Handlers that held up the reactor.
+    pub fn stalls(&self) -> u64 {
+        self.stalls.load(Relaxed)
+    }
+
+    /// What is known of every route.
+    pub fn known(&self) -> Vec<Route> {
+        let used = self.slots.iter().filter(|slot| slot.key.load(Relaxed) != 0);
+        used.map(|slot| Route {
+            name: slot.name(),
+            requests: slot.requests.load(Relaxed),
+            place: if slot.on_reactor.load(Relaxed) { "reactor" } else { "workers" },
+            mean_us: slot.mean_ns.load(Relaxed) as f64 / 1e3,
+            computing: slot.computing.load(Relaxed) as f64 / 1e6,
+        })
+        .collect()
+    }
+
+    fn nanos(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.epoch).as_nanos() as u64
+    }
+}
+
+/// What the paths of a route have in common: their first part, or, for files at the top, how their name ends.
+fn pattern(path: &str) -> (&str, &str) {
+    let rest = path.strip_prefix('/').unwrap_or(path);
+    match rest.split_once('/') {
+        Some((first, _)) => (&path[..path.len() - rest.len() + first.len()], "/*"),
+        None => match rest.rsplit_once('.') {
+            Some((_, ending)) => ("*.", ending),
+            None => (path, ""),
+        },
+    }
+}
+
+/// FNV-1a; never 0.
+fn hash(method: Method, first: &str, rest: &str) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64 ^ method as u64;
+    for byte in first.bytes().chain(rest.bytes()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    }
+    (hash ^ (hash >> 29)).max(1)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! What a reactor knows of one route, and what follows from it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Took;
+use crate::handler::Place;
+
+/// A handler that takes no longer than this on the average belongs on the reactor: a worker would cost about as much.
+pub(super) const QUICK: Duration = Duration::from_micros(25);
+
+/// The same for one that computes all the time.
+const QUICK_COMPUTING: Duration = Duration::from_micros(100);
+
+/// Share of its time that a handler must compute to count as computing.
+const COMPUTING: f64 = 0.75;
+
+/// Requests among which two that stall are too many.
+const FEW: u64 = 16;
+
+/// Longest time that counts for the average, as a multiple of the average and at least so long: for the same reason.
+const OUTLIER: f64 = 4.0;
+const LEAST_OUTLIER: Duration = Duration::from_micros(100);
+
+/// Longest probation of a route that has come back from the reactor again and again; each time doubles it.
+const LONGEST_PROBATION: Duration = Duration::from_secs(64);
+
+/// Weight of the latest request in the averages: so the last dozens count.
+const LATEST: f64 = 1.0 / 16.0;
+
+/// One request in so many has its computing time measured, which is a system call or two.
+pub(super) const MEASURED: u64 = 8;
+
+/// What is known of a route. Durations in nanoseconds, moments in nanoseconds since the epoch.
+#[derive(Default)]
+pub(super) struct Slot {
+    /// Hash of the route; 0 for none.
+    pub(super) key: AtomicU64,
+    pub(super) name: Mutex<String>,
+    pub(super) requests: AtomicU64,
+    pub(super) on_reactor: AtomicBool,
+    /// Whether it was ever decided where it belongs.
+    pub(super) decided: AtomicBool,
+    pub(super) mean_ns: AtomicU64,
+    /// Share of the time that is spent computing, in millionths.
+    pub(super) computing: AtomicU64,
+    /// Requests since the last decision, when that was, and how long the next one takes at least.
+    pub(super) since_decided: AtomicU64,
+    pub(super) decided_ns: AtomicU64,
+    pub(super) probation_ns: AtomicU64,
+    /// Which request was the latest to hold up the reactor.
+    latest_stall: AtomicU64,
+}
+
+impl Slot {
+    pub(super) fn name(&self) -> String {
+        self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn count(&self, took: Took) {
+        let requests = self.requests.load(Relaxed);
+        self.requests.store(requests + 1, Relaxed);
+        self.since_decided.store(self.since_decided.load(Relaxed) + 1, Relaxed);
+        // The first ones count as they are, so that the average does not begin at 0.
+        let weight = LATEST.max(1.0 / (requests + 1) as f64);
+        let before = self.mean_ns.load(Relaxed) as f64;
+        let most = (before * OUTLIER).max(LEAST_OUTLIER.as_nanos() as f64);
+        let latest =
+            if requests == 0 { took.wall.as_nanos() as f64 } else { (took.wall.as_nanos() as f64).min(most) };
+        self.mean_ns.store((before + weight * (latest - before)) as u64, Relaxed);
+        if let Some(computing) = took.computing {
+            let share = computing.as_secs_f64() / took.wall.as_secs_f64().max(1e-9);
+            // One in so many is measured, and counts for the others.
+            let weight = (LATEST * MEASURED as f64).max(1.0 / (1.0 + requests as f64 / MEASURED as f64));
+            let before = self.computing.load(Relaxed) as f64;
+            self.computing.store((before + weight * (share.min(1.0) * 1e6 - before)) as u64, Relaxed);
+        }
+    }
+
+    /// Whether this one is the second of a few that held up the reactor.
+    pub(super) fn stalls_again(&self) -> bool {
+        let request = self.requests.load(Relaxed);
+        let latest = self.latest_stall.swap(request, Relaxed);
+        latest != 0 && request - latest < FEW
+    }
+
+    pub(super) fn is_quick(&self, mean: Duration) -> bool {
+        let computes = self.computing.load(Relaxed) as f64 >= COMPUTING * 1e6;
+        mean <= QUICK || computes && mean <= QUICK_COMPUTING
+    }
+
+    pub(super) fn decide(&self, place: Place, now_ns: u64) {
+        let was_on_reactor = self.on_reactor.swap(place == Place::Reactor, Relaxed);
+        if was_on_reactor && place == Place::Worker {
+            let longer = (self.probation_ns.load(Relaxed) * 2).min(LONGEST_PROBATION.as_nanos() as u64);
+            self.probation_ns.store(longer, Relaxed);
+        }
+        self.decided.store(true, Relaxed);
+        self.since_decided.store(0, Relaxed);
+        self.decided_ns.store(now_ns, Relaxed);
+    }
+}

@@ -1,0 +1,106 @@
+//! Routes that are quick, slow, change, and get stuck.
+
+use wire::{FieldStorage, parse_request};
+
+use super::*;
+
+fn id(routes: &Routes, path: &str) -> RouteId {
+    let text = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut storage = FieldStorage::new();
+    let limits = wire::Limits::default();
+    let (head, _) = parse_request(text.as_bytes(), &mut storage, &limits).unwrap().unwrap();
+    routes.of(&head).unwrap()
+}
+
+const US: Duration = Duration::from_micros(1);
+
+/// Handlers that take so long, one every millisecond, of which they compute such a share; where the last was handled.
+fn run(routes: &Routes, id: RouteId, from: Instant, times: u32, wall: Duration, computing: f64) -> Place {
+    for nth in 0..times {
+        let now = from + Duration::from_millis(nth.into());
+        let took = Took { wall, computing: routes.is_measured(id).then(|| wall.mul_f64(computing)) };
+        match routes.place(id).unwrap_or(Place::Worker) {
+            Place::Reactor => {
+                routes.begin(id, now);
+                routes.end(id, took, now);
+            }
+            Place::Worker => routes.came_home(id, took, now),
+        }
+    }
+    routes.place(id).unwrap_or(Place::Worker)
+}
+
+#[test]
+fn what_is_quick_comes_to_the_reactor_and_what_waits_stays_with_the_workers() {
+    let start = Instant::now();
+    for (wall, computing, place) in [
+        (2 * US, 1.0, Place::Reactor),
+        (80 * US, 1.0, Place::Reactor),
+        (80 * US, 0.1, Place::Worker),
+        (500 * US, 1.0, Place::Worker),
+        (30_000 * US, 0.0, Place::Worker),
+    ] {
+        let routes = Routes::default();
+        let id = id(&routes, "/x");
+        assert_eq!(run(&routes, id, start, 1000, wall, computing), place, "{wall:?} {computing}");
+    }
+}
+
+#[test]
+fn a_route_that_changes_its_nature_is_noticed() {
+    let (routes, start) = (Routes::default(), Instant::now());
+    let id = id(&routes, "/x");
+    let second = Duration::from_secs(1);
+    assert_eq!(run(&routes, id, start, 1000, 2 * US, 1.0), Place::Reactor);
+    // Two that hold up the reactor are enough, and five dozen that are only a little too slow.
+    assert_eq!(run(&routes, id, start + second, 2, 30_000 * US, 0.0), Place::Worker);
+    assert_eq!(routes.stalls(), 2);
+    assert_eq!(run(&routes, id, start + second * 2, 1000, 2 * US, 1.0), Place::Reactor);
+    assert_eq!(run(&routes, id, start + second * 3, 60, 200 * US, 0.0), Place::Worker);
+    // It has to prove itself for longer each time.
+    assert_eq!(run(&routes, id, start + second * 31 / 10, 600, 2 * US, 1.0), Place::Worker);
+    assert_eq!(run(&routes, id, start + second * 37 / 10, 300, 2 * US, 1.0), Place::Reactor);
+}
+
+#[test]
+fn a_thread_that_loses_its_processor_now_and_then_is_no_reason() {
+    let (routes, start) = (Routes::default(), Instant::now());
+    let id = id(&routes, "/x");
+    run(&routes, id, start, 1000, 2 * US, 1.0);
+    for round in 0..50 {
+        let start = start + Duration::from_secs(1 + round);
+        run(&routes, id, start, 1, 4000 * US, 1.0);
+        assert_eq!(run(&routes, id, start, 100, 2 * US, 1.0), Place::Reactor, "{round}");
+    }
+}
+
+#[test]
+fn a_handler_that_does_not_end_is_named_while_it_runs() {
+    let (routes, start) = (Routes::default(), Instant::now());
+    let id = id(&routes, "/stuck/deep?x");
+    run(&routes, id, start, 1000, 2 * US, 1.0);
+    let now = start + Duration::from_secs(2);
+    routes.begin(id, now);
+    assert_eq!(routes.stalled(now + Duration::from_millis(10)), None);
+    let (name, held_up) = routes.stalled(now + Duration::from_millis(80)).unwrap();
+    assert_eq!((name.as_str(), held_up), ("GET /stuck/*", Duration::from_millis(80)));
+    assert_eq!(routes.place(id), Some(Place::Worker));
+}
+
+#[test]
+fn routes_are_bounded_and_files_are_told_apart_by_their_kind() {
+    let routes = Routes::default();
+    assert_eq!(id(&routes, "/a.html"), id(&routes, "/b.html?x=1"));
+    assert_ne!(id(&routes, "/a.html"), id(&routes, "/a.css"));
+    assert_eq!(id(&routes, "/work?sleep=1ms"), id(&routes, "/work"));
+    let mut told_apart = 0;
+    for n in 0..10_000 {
+        let mut storage = FieldStorage::new();
+        let text = format!("GET /r{n} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let (head, _) =
+            parse_request(text.as_bytes(), &mut storage, &wire::Limits::default()).unwrap().unwrap();
+        told_apart += usize::from(routes.of(&head).is_some());
+    }
+    assert!((100..=SLOTS).contains(&told_apart), "{told_apart}");
+    assert!(routes.known().len() <= SLOTS);
+}

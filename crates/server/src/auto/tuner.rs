@@ -1,0 +1,212 @@
+//! The thread that watches a server at work: it changes the size of its pools, and names what holds up a reactor.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::processors::Processors;
+use super::{Observation, PoolSize, Routes};
+use crate::service::Pool;
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// Looks after which the pools are decided about.
+const LOOKS: usize = 4;
+
+/// Decisions that are remembered.
+const REMEMBERED: usize = 64;
+
+/// A pool that has changed its size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Decision {
+    /// Seconds since the server was started.
+    pub at_seconds: f64,
+    /// Which pool.
+    pub pool: usize,
+    /// Workers before and after.
+    pub from: usize,
+    /// Workers after.
+    pub to: usize,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// The thread, which ends when this is dropped.
+pub(crate) struct Tuner {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    stop: Mutex<bool>,
+    changed: Condvar,
+    decisions: Mutex<VecDeque<Decision>>,
+}
+
+impl Tuner {
+    /// Watches over pools, of at most `most` workers each, and over reactors.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn start(pools: Vec<Pool>, most: usize, routes: Vec<Arc<Routes>>) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            stop: Mutex::new(false),
+            changed: Condvar::new(),
+            decisions: Mutex::default(),
+        });
+        let processors = Processors::new();
+        let least = least(&processors, pools.len());
+        let pools = pools.into_iter().map(|pool| Watched::new(pool, PoolSize::new(least, most))).collect();
+        let reactors = routes.into_iter().map(|routes| (routes, None)).collect();
+        let begun = Instant::now();
+        let rounds = Rounds { pools, reactors, processors, begun, shared: shared.clone() };
+        let thread = thread::Builder::new().name("tuner".into()).spawn(move || rounds.run())?;
+        Ok(Tuner { shared, thread: Some(thread) })
+    }
+
+    /// The latest decisions, the oldest first.
+    pub(crate) fn decisions(&self) -> Vec<Decision> {
+        lock(&self.shared.decisions).iter().cloned().collect()
+    }
+}
+
+impl Drop for Tuner {
+    fn drop(&mut self) {
+        *lock(&self.shared.stop) = true;
+        self.shared.changed.notify_all();
+        // Its panic would be a defect, and is no reason for another one here.
+        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Fewest workers of each of some pools: together one per processor.
+fn least(processors: &Processors, pools: usize) -> usize {
+    processors.usable().div_ceil(pools.max(1))
+}
+
+/// A pool, and what was seen of it.
+struct Watched {
+    pool: Pool,
+    size: PoolSize,
+    /// Sum and number of the looks at how many workers work.
+    busy: (usize, usize),
+    done: u64,
+    since: Instant,
+}
+
+impl Watched {
+    fn new(pool: Pool, size: PoolSize) -> Self {
+        Watched { pool, size, busy: (0, 0), done: 0, since: Instant::now() }
+    }
+
+    fn look(&mut self) {
+        self.busy.0 += self.pool.size().saturating_sub(self.pool.idle());
+        self.busy.1 += 1;
+    }
+
+    /// What was seen since the last time.
+    fn observation(&mut self, now: Instant, (cores_busy, own_busy): (f64, f64)) -> Observation {
+        let done = self.pool.counters().done();
+        let seen = Observation {
+            seconds: now.saturating_duration_since(self.since).as_secs_f64(),
+            workers: self.pool.size(),
+            busy: self.busy.0 as f64 / self.busy.1.max(1) as f64,
+            waiting: self.pool.waiting(),
+            done: done - self.done,
+            cores_busy,
+            own_busy,
+        };
+        (self.busy, self.done, self.since) = ((0, 0), done, now);
+        seen
+    }
+}
+
+/// The thread's work.
+struct Rounds {
+    pools: Vec<Watched>,
+    /// Each reactor's routes, and the stall that was told of last.
+    reactors: Vec<(Arc<Routes>, Option<String>)>,
+    processors: Processors,
+    begun: Instant,
+    shared: Arc<Shared>,
+}
+
+impl Rounds {
+    fn run(mut self) {
+        let mut looks = 0;
+        loop {
+            let stop = lock(&self.shared.stop);
+            let (stop, _) =
+                self.shared.changed.wait_timeout(stop, LOOK).unwrap_or_else(PoisonError::into_inner);
+            if *stop {
+                return;
+            }
+            drop(stop);
+            self.watch_reactors();
+            self.pools.iter_mut().for_each(Watched::look);
+            looks += 1;
+            if looks % LOOKS == 0 {
+                self.decide();
+            }
+        }
+    }
+
+    /// Tells of each handler that holds up its reactor, once.
+    fn watch_reactors(&mut self) {
+        let now = Instant::now();
+        for (reactor, (routes, told)) in self.reactors.iter_mut().enumerate() {
+            match routes.stalled(now) {
+                Some((route, held_up)) if told.as_ref() != Some(&route) => {
+                    tracing::warn!(
+                        reactor,
+                        route,
+                        ?held_up,
+                        "a handler holds up its reactor: it goes to the workers"
+                    );
+                    *told = Some(route);
+                }
+                Some(_) => {}
+                None => *told = None,
+            }
+        }
+    }
+
+    fn decide(&mut self) {
+        let now = Instant::now();
+        if self.processors.changed(now).is_some() {
+            let least = least(&self.processors, self.pools.len());
+            tracing::info!(usable = self.processors.usable(), "the number of usable processors has changed");
+            self.pools.iter_mut().for_each(|watched| watched.size.bounds(least));
+        }
+        let busy = self.processors.busy(now);
+        for (index, watched) in self.pools.iter_mut().enumerate() {
+            let seen = watched.observation(now, busy);
+            let Some((to, reason)) = watched.size.step(&seen) else { continue };
+            tracing::debug!(pool = index, from = seen.workers, to, reason = reason.text(), ?seen, "workers");
+            if let Err(error) = watched.pool.resize(to) {
+                tracing::warn!(pool = index, to, %error, "not as many workers can be started");
+            }
+            let mut decisions = lock(&self.shared.decisions);
+            if decisions.len() == REMEMBERED {
+                decisions.pop_front();
+            }
+            let at_seconds = self.begun.elapsed().as_secs_f64();
+            decisions.push_back(Decision {
+                at_seconds,
+                pool: index,
+                from: seen.workers,
+                to,
+                reason: reason.text(),
+            });
+        }
+    }
+}
