@@ -1,8 +1,10 @@
 //! The HTTP connection, written once for every architecture, and the applications it serves.
 #![forbid(unsafe_code)]
 
+mod admission;
 pub mod app;
 pub mod auto;
+mod client;
 mod conn;
 mod delay;
 mod file;
@@ -13,6 +15,7 @@ pub mod metrics;
 mod service;
 mod striped;
 
+pub use admission::{InFlight, Rate, Rules};
 pub use engine::Class;
 pub use file::FileVersion;
 pub use handler::{Body, Handler, Pace, Place, Request, Response};

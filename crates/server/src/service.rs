@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine::workers::{Setup, Turn};
 use engine::{Connections, Driver, Io, Offload, Service, Stop, Stream, Tcp, Topology, Workers};
 
-use crate::auto::{Decision, Routes, Tuner};
+use crate::admission::{Admission, Rules};
+use crate::auto::{Decision, Routes, Tuner, Watch};
 use crate::conn::{
     Addresses, Context, Errand, RequestIds, Setup as ContextSetup, run_errand, serve, turn_errand_away,
 };
@@ -38,6 +39,8 @@ pub struct Http<H> {
     routes: Vec<Arc<Routes>>,
     /// Where something changes while the server runs.
     tuner: Option<Tuner>,
+    /// Who is let in, where that is bounded.
+    admission: Option<Arc<Admission>>,
     /// Connections of each address, where they are limited.
     addresses: Option<Arc<Addresses>>,
     log: Option<Arc<AccessLog>>,
@@ -57,6 +60,7 @@ impl<H: Handler> Http<H> {
             pools: Vec::new(),
             routes: Vec::new(),
             tuner: None,
+            admission: None,
             addresses: Addresses::at_most(limits.connections_per_address),
             log: None,
             ids: false,
@@ -69,6 +73,14 @@ impl<H: Handler> Http<H> {
     /// # Errors
     /// A worker's thread cannot be started.
     pub fn on(handler: H, limits: Limits, topology: &Topology) -> io::Result<Self> {
+        Http::on_with(handler, limits, topology, &Rules::default())
+    }
+
+    /// The same, with rules about who is let in.
+    ///
+    /// # Errors
+    /// A worker's thread cannot be started.
+    pub fn on_with(handler: H, limits: Limits, topology: &Topology, rules: &Rules) -> io::Result<Self> {
         let mut http = Http::new(handler, limits, topology.owners());
         for index in 0..topology.pools() {
             let (handler, abandoned, head) = (http.handler.clone(), http.abandoned.clone(), limits.head);
@@ -84,16 +96,25 @@ impl<H: Handler> Http<H> {
             let name = format!("worker-{index}");
             http.pools.push(Workers::start(&name, &Setup::of(topology), work)?);
         }
+        if *rules != Rules::default() {
+            http.admission = Some(Arc::new(Admission::new(rules)));
+        }
         if topology.offload == Offload::Measured && topology.pools() > 0 {
             http.routes = (0..topology.owners()).map(|_| Arc::default()).collect();
         }
-        if topology.is_elastic() || !http.routes.is_empty() {
-            // Without room to change it only watches over the reactors.
-            let most = topology.most_workers.max(topology.workers);
-            let pools = if topology.is_elastic() { http.pools.clone() } else { Vec::new() };
-            http.tuner = Some(Tuner::start(pools, most, http.routes.clone())?);
-        }
+        http.tuner = Tuner::start(Watch {
+            pools: http.pools.clone(),
+            most_workers: topology.is_elastic().then_some(topology.most_workers),
+            routes: http.routes.clone(),
+            gates: http.admission.as_ref().map(|admission| admission.adaptive()).unwrap_or_default(),
+            most_under_way: topology.queue_capacity + topology.workers.max(topology.most_workers),
+        })?;
         Ok(http)
+    }
+
+    /// Who is let in, where that is bounded.
+    pub(crate) fn admission(&self) -> Option<&Admission> {
+        self.admission.as_deref()
     }
 
     /// What the reactors have learned of routes; empty where the application says what is for workers.
@@ -164,6 +185,7 @@ impl<H: Handler> Service for Http<H> {
             counters: self.counters[reactor].clone(),
             workers: self.pool(reactor),
             routes: self.routes.get(reactor).cloned(),
+            admission: self.admission.clone(),
             addresses: self.addresses.clone(),
             log: self.log.clone().map(|log| Logger::new(log, reactor)),
             ids: self.ids.then(RequestIds::new),

@@ -161,7 +161,9 @@ fn the_status_page_follows_a_server_in_a_browser() {
     load.wait().unwrap();
     assert!(!text.contains("CONSOLE"), "{text}");
     for part in [
-        "pool worker-0 in use",
+        "worker-0 in use",
+        "processors in use",
+        "worker-0: how many",
         "Requests per second",
         "wait in the queue",
         "data-looks=",

@@ -111,11 +111,11 @@ fn it_says_what_it_chose_and_why() {
     child.wait().unwrap();
     for (setting, value, why) in [
         ("cores", "", "in the affinity mask"),
-        ("model", "multi-reactor", "the default"),
+        ("model", "auto", "the default"),
         ("reactors", "3", "--reactors"),
         ("driver", "epoll", "the model's"),
-        ("spread", "acceptor", "the model's"),
-        ("balance", "round-robin", "the model's"),
+        ("spread", "reuseport", "the model's"),
+        ("offload", "measured", "the model's"),
         ("connections", "per reactor", ""),
         ("files", "beneath the root", ""),
     ] {

@@ -62,3 +62,106 @@ fn without_a_bound_everybody_waits() {
     assert!(result["response_time_us"]["max"].as_u64().unwrap() > 800_000, "{}", result["response_time_us"]);
     server.stop();
 }
+
+#[test]
+fn a_client_that_asks_too_often_is_told_when_to_come_again() {
+    let site = site();
+    for model in ["auto", "reactor", "thread-pool"] {
+        let flags =
+            ["--model", model, "--workloads", "--admin", "127.0.0.1:0", "--rate-limit", "/fast=0.01:3"];
+        let server = Server::start(site.path(), &flags);
+        let mut client = server.connect();
+        let statuses: Vec<u16> = (0..5).map(|_| client.get("/fast").status).collect();
+        assert_eq!(statuses, [200, 200, 200, 429, 429], "{model}");
+        let away = client.get("/fast");
+        assert!(away.field("Retry-After").unwrap().parse::<u64>().unwrap() >= 90, "{model}: {}", away.text());
+        // It is the client that counts, and not the connection; and only what was bounded.
+        assert_eq!(server.connect().get("/fast").status, 429, "{model}");
+        assert_eq!(client.get("/1k.html").status, 200, "{model}");
+        // The body of a request that is turned away does no harm.
+        client.send("POST /fast HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
+        assert_eq!(client.answer().status, 429, "{model}");
+        assert_eq!(client.get("/1k.html").status, 200, "{model}");
+        let metrics = Client::connect(server.admin()).get("/metrics").text();
+        let counted = metrics.lines().find(|line| line.contains("reason=\"rate\"")).unwrap();
+        assert!(counted.ends_with(" 5"), "{model}: {counted}");
+        server.stop();
+    }
+}
+
+#[test]
+fn no_more_than_so_many_are_with_the_workers_and_the_others_are_told_at_once() {
+    let site = site();
+    let flags = ["--model", "reactor-pool", "--workers", "1", "--workloads", "--in-flight", "/slow=2"];
+    let flags = [&flags[..], &["--slow-duration", "1s", "--admin", "127.0.0.1:0"]].concat();
+    let server = Server::start(site.path(), &flags);
+    let mut waiting: Vec<Client> = (0..2).map(|_| server.connect()).collect();
+    waiting.iter_mut().for_each(|client| _ = client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"));
+    // Both are in before the next one comes.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let under_way = || -> Value {
+        let text = Client::connect(server.admin()).get("/metrics.json").text();
+        serde_json::from_str::<Value>(&text).unwrap()["gates"][0].clone()
+    };
+    while under_way()["under_way"] != 2 {
+        assert!(std::time::Instant::now() < deadline, "{}", under_way());
+    }
+    let mut client = server.connect();
+    let away = client.get("/slow");
+    assert_eq!((away.status, away.field("Retry-After").is_some()), (503, true));
+    // Others are not concerned.
+    assert_eq!(client.get("/fast").status, 200);
+    assert_eq!(client.get("/work?spin=1us").status, 200);
+    waiting.iter_mut().for_each(|client| assert_eq!(client.answer().status, 200));
+    while under_way()["under_way"] != 0 {
+        assert!(std::time::Instant::now() < deadline, "{}", under_way());
+    }
+    assert_eq!(client.get("/slow").status, 200);
+    server.stop();
+}
+
+#[test]
+fn a_bound_that_finds_itself_keeps_the_workers_busy_and_the_wait_short() {
+    let site = site();
+    let flags = ["--model", "reactor-pool", "--workers", "4", "--workloads", "--in-flight", "/=auto"];
+    let server = Server::start(site.path(), &[&flags[..], &["--admin", "127.0.0.1:0"]].concat());
+    // Four workers carry 800 per second; four times as much is offered.
+    let output = plimsoll()
+        .args(["bench", &server.url("/work?sleep=5ms"), "--rate", "3200", "-d", "4s", "--warmup", "2s"])
+        .args(["-c", "400", "-q", "--json", "-", "--expect-status", "200"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rate = result["requests_per_second"].as_f64().unwrap();
+    let away = result["unexpected_statuses"]["503"].as_u64().unwrap();
+    assert!(rate > 500.0 && away > 1000, "{rate} per second, {away} turned away");
+    // With the queue full of 400 clients it would be half a second.
+    let mean = result["response_time_us"]["mean"].as_f64().unwrap();
+    assert!(mean < 150_000.0, "{mean} us");
+    server.stop();
+}
+
+#[test]
+fn a_heavy_client_does_not_starve_a_light_one() {
+    let site = site();
+    let flags = ["--model", "reactor-pool", "--workers", "2", "--workloads", "--in-flight", "/=8"];
+    let server = Server::start(site.path(), &flags);
+    let mut heavy = plimsoll();
+    heavy.args(["bench", &server.url("/work?sleep=20ms"), "-c", "64", "-d", "6s", "-q", "--sources", "1"]);
+    let mut heavy = heavy.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    // From another address, one request after the other.
+    let light = plimsoll()
+        .args(["bench", &server.url("/work?sleep=20ms"), "-c", "1", "-d", "3s", "-q", "--json", "-"])
+        .args(["--expect-status", "200"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    heavy.wait().unwrap();
+    let result: Value = serde_json::from_slice(&light.stdout).unwrap();
+    let answered = result["requests"].as_u64().unwrap();
+    let failed: u64 = result["errors"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+    assert!(answered > 10 && failed == 0, "{answered} answered, {failed} failed: {}", result["errors"]);
+    server.stop();
+}

@@ -1,7 +1,7 @@
 //! The operator's side: health, readiness and metrics, on a listener of its own.
 
 use engine::Stop;
-use wire::{Method, Status};
+use wire::{Method, Status, accepts};
 
 use crate::handler::{Body, Handler, Request, Response};
 use crate::metrics::{Snapshot, prometheus};
@@ -41,11 +41,17 @@ impl Handler for Admin {
                 let page = prometheus(&(self.snapshot)());
                 text(response, Status::OK, "text/plain; version=0.0.4; charset=utf-8", page);
             }
-            "/metrics.json" => match serde_json::to_string_pretty(&(self.snapshot)()) {
-                Ok(page) => text(response, Status::OK, "application/json", page),
-                Err(error) => text(response, Status::INTERNAL_SERVER_ERROR, "text/plain", error.to_string()),
-            },
-            "/status" => text(response, Status::OK, "text/html; charset=utf-8", STATUS),
+            "/metrics.json" => json(response, &(self.snapshot)()),
+            "/status" => {
+                response.field("Vary", b"Accept");
+                let (page, data) =
+                    (accepts(request.head, "text/html"), accepts(request.head, "application/json"));
+                if data > page {
+                    json(response, &(self.snapshot)().headroom);
+                } else {
+                    text(response, Status::OK, "text/html; charset=utf-8", STATUS);
+                }
+            }
             "/" => text(
                 response,
                 Status::OK,
@@ -54,10 +60,17 @@ impl Handler for Admin {
                  /readyz        200 while it takes work, 503 once it is stopping\n\
                  /metrics       everything it counts, for Prometheus\n\
                  /metrics.json  the same as JSON\n\
-                 /status        how it is doing, as a page that follows it\n",
+                 /status        how it is doing, as a page that follows it; how much more it carries, as JSON by Accept\n",
             ),
             _ => _ = response.plain(Status::NOT_FOUND),
         }
+    }
+}
+
+fn json(response: &mut Response, value: &impl serde::Serialize) {
+    match serde_json::to_string_pretty(value) {
+        Ok(page) => text(response, Status::OK, "application/json", page),
+        Err(error) => text(response, Status::INTERNAL_SERVER_ERROR, "text/plain", error.to_string()),
     }
 }
 

@@ -11,4 +11,4 @@ pub use routes::{LONGEST_STALL, Route, Routes};
 pub(crate) use routes::{RouteId, Took};
 pub(crate) use stopwatch::Stopwatch;
 pub use tuner::Decision;
-pub(crate) use tuner::Tuner;
+pub(crate) use tuner::{Tuner, Watch};

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::processors::Processors;
 use super::{Observation, PoolSize, Routes};
+use crate::admission::{Gate, Seen, next};
 use crate::service::Pool;
 
 /// Time between two looks.
@@ -42,6 +43,18 @@ pub(crate) struct Tuner {
     thread: Option<JoinHandle<()>>,
 }
 
+/// What there is to watch over.
+pub(crate) struct Watch {
+    pub(crate) pools: Vec<Pool>,
+    /// Most workers of each pool, if their number follows the work.
+    pub(crate) most_workers: Option<usize>,
+    /// What each reactor learns of its routes.
+    pub(crate) routes: Vec<Arc<Routes>>,
+    /// Bounds on requests under way that find themselves, and the most that they may become.
+    pub(crate) gates: Vec<Arc<Gate>>,
+    pub(crate) most_under_way: usize,
+}
+
 struct Shared {
     stop: Mutex<bool>,
     changed: Condvar,
@@ -49,11 +62,15 @@ struct Shared {
 }
 
 impl Tuner {
-    /// Watches over pools, of at most `most` workers each, and over reactors.
+    /// Watches over what there is to watch over; `None` if that is nothing.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(crate) fn start(pools: Vec<Pool>, most: usize, routes: Vec<Arc<Routes>>) -> io::Result<Self> {
+    pub(crate) fn start(watch: Watch) -> io::Result<Option<Self>> {
+        let Watch { pools, most_workers, routes, gates, most_under_way } = watch;
+        if most_workers.is_none() && routes.is_empty() && gates.is_empty() {
+            return Ok(None);
+        }
         let shared = Arc::new(Shared {
             stop: Mutex::new(false),
             changed: Condvar::new(),
@@ -61,12 +78,14 @@ impl Tuner {
         });
         let processors = Processors::new();
         let least = least(&processors, pools.len());
-        let pools = pools.into_iter().map(|pool| Watched::new(pool, PoolSize::new(least, most))).collect();
+        let size = || most_workers.map(|most| PoolSize::new(least, most));
+        let pools = pools.into_iter().map(|pool| Watched::new(pool, size())).collect();
         let reactors = routes.into_iter().map(|routes| (routes, None)).collect();
         let begun = Instant::now();
-        let rounds = Rounds { pools, reactors, processors, begun, shared: shared.clone() };
+        let shared_too = shared.clone();
+        let rounds = Rounds { pools, reactors, gates, most_under_way, processors, begun, shared: shared_too };
         let thread = thread::Builder::new().name("tuner".into()).spawn(move || rounds.run())?;
-        Ok(Tuner { shared, thread: Some(thread) })
+        Ok(Some(Tuner { shared, thread: Some(thread) }))
     }
 
     /// The latest decisions, the oldest first.
@@ -96,21 +115,32 @@ fn least(processors: &Processors, pools: usize) -> usize {
 /// A pool, and what was seen of it.
 struct Watched {
     pool: Pool,
-    size: PoolSize,
+    /// Where the number of workers follows the work.
+    size: Option<PoolSize>,
     /// Sum and number of the looks at how many workers work.
     busy: (usize, usize),
     done: u64,
     since: Instant,
+    /// Requests that began, and the sums of their waits and of the work, when they were last asked for.
+    times: (u64, f64, f64),
 }
 
 impl Watched {
-    fn new(pool: Pool, size: PoolSize) -> Self {
-        Watched { pool, size, busy: (0, 0), done: 0, since: Instant::now() }
+    fn new(pool: Pool, size: Option<PoolSize>) -> Self {
+        Watched { pool, size, busy: (0, 0), done: 0, since: Instant::now(), times: (0, 0.0, 0.0) }
     }
 
     fn look(&mut self) {
         self.busy.0 += self.pool.size().saturating_sub(self.pool.idle());
         self.busy.1 += 1;
+    }
+
+    /// Requests that began since the last time, and the sums of their waits and of the work, in seconds.
+    fn times(&mut self) -> (u64, f64, f64) {
+        let (wait, work) = (self.pool.counters().wait(), self.pool.counters().service());
+        let now = (wait.count(), wait.sum.as_secs_f64(), work.sum.as_secs_f64());
+        let before = std::mem::replace(&mut self.times, now);
+        (now.0 - before.0, now.1 - before.1, now.2 - before.2)
     }
 
     /// What was seen since the last time.
@@ -133,6 +163,8 @@ impl Watched {
 /// The thread's work.
 struct Rounds {
     pools: Vec<Watched>,
+    gates: Vec<Arc<Gate>>,
+    most_under_way: usize,
     /// Each reactor's routes, and the stall that was told of last.
     reactors: Vec<(Arc<Routes>, Option<String>)>,
     processors: Processors,
@@ -155,6 +187,7 @@ impl Rounds {
             self.pools.iter_mut().for_each(Watched::look);
             looks += 1;
             if looks % LOOKS == 0 {
+                self.bound();
                 self.decide();
             }
         }
@@ -180,17 +213,44 @@ impl Rounds {
         }
     }
 
+    /// Lets the bounds on requests under way follow the waits.
+    fn bound(&mut self) {
+        if self.gates.is_empty() {
+            return;
+        }
+        let mut seen = Seen::default();
+        let (mut wait_s, mut work_s) = (0.0, 0.0);
+        for watched in &mut self.pools {
+            let (requests, wait, work) = watched.times();
+            seen.requests += requests;
+            wait_s += wait;
+            work_s += work;
+            seen.workers += watched.pool.size();
+        }
+        let requests = seen.requests.max(1) as f64;
+        (seen.wait_s, seen.work_s) = (wait_s / requests, work_s / requests);
+        for gate in &self.gates {
+            let under_way = gate.under_way();
+            gate.set_limit(next(gate.limit(), self.most_under_way, &Seen { under_way, ..seen }));
+        }
+    }
+
     fn decide(&mut self) {
         let now = Instant::now();
         if self.processors.changed(now).is_some() {
             let least = least(&self.processors, self.pools.len());
             tracing::info!(usable = self.processors.usable(), "the number of usable processors has changed");
-            self.pools.iter_mut().for_each(|watched| watched.size.bounds(least));
+            self.pools
+                .iter_mut()
+                .filter_map(|watched| watched.size.as_mut())
+                .for_each(|size| size.bounds(least));
         }
         let busy = self.processors.busy(now);
         for (index, watched) in self.pools.iter_mut().enumerate() {
             let seen = watched.observation(now, busy);
-            let Some((to, reason)) = watched.size.step(&seen) else { continue };
+            let Some((to, reason)) = watched.size.as_mut().and_then(|size| size.step(&seen)) else {
+                continue;
+            };
             tracing::debug!(pool = index, from = seen.workers, to, reason = reason.text(), ?seen, "workers");
             if let Err(error) = watched.pool.resize(to) {
                 tracing::warn!(pool = index, to, %error, "not as many workers can be started");

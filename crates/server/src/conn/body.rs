@@ -6,8 +6,9 @@ use std::time::Duration;
 use engine::{Buf, Error, Transport};
 use wire::{ChunkedDecoder, FieldStorage, Framing, Reject, Status, parse_request};
 
-use super::delegate::delegate_cargo;
+use super::delegate::{SOON, delegate_cargo};
 use super::errand::Cargo;
+use super::shed::shed;
 use super::{Close, Context, Rest, flush};
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
@@ -56,9 +57,12 @@ pub(super) async fn answer<T: Transport, H: Handler>(
     let request = Request { head: &parsed, peer, body: &body };
     let (place, route) = context.place(&request);
     if place == Place::Worker {
-        let class = context.handler.class(&request);
+        let Some(ticket) = context.ticket(&request, route) else {
+            shed(&mut response, Status::SERVICE_UNAVAILABLE, SOON, &context.counters.in_flight_refused);
+            return Ok(Ok(response));
+        };
         let cargo = Cargo::new(head, body, response, peer);
-        return delegate_cargo(context, cargo, class, route).await.map(|cargo| Ok(cargo.response));
+        return delegate_cargo(context, cargo, ticket).await.map(|cargo| Ok(cargo.response));
     }
     context.call(&request, &mut response, route);
     Ok(Ok(response))

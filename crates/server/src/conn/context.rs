@@ -11,8 +11,10 @@ use wire::{DateField, RequestHead, Status};
 
 use super::Close;
 use super::addresses::Addresses;
+use super::delegate::Ticket;
 use super::errand::Errand;
 use super::ids::RequestIds;
+use crate::admission::Admission;
 use crate::auto::{RouteId, Routes, Stopwatch, Took};
 use crate::handler::{Handler, Place, Request, Response};
 use crate::limits::Limits;
@@ -41,6 +43,7 @@ pub(crate) struct Context<H> {
     pub(super) workers: Option<Pool>,
     /// What was learned of routes, where that says which requests are for workers.
     routes: Option<Arc<Routes>>,
+    admission: Option<Arc<Admission>>,
     errands: RefCell<Vec<Arc<Errand>>>,
     /// Requests handed to workers for which none was woken yet.
     handed_over: Cell<usize>,
@@ -55,6 +58,7 @@ pub(crate) struct Setup<H> {
     pub(crate) counters: Arc<Counters>,
     pub(crate) workers: Option<Pool>,
     pub(crate) routes: Option<Arc<Routes>>,
+    pub(crate) admission: Option<Arc<Admission>>,
     pub(crate) addresses: Option<Arc<Addresses>>,
     pub(crate) log: Option<Logger>,
     pub(crate) ids: Option<RequestIds>,
@@ -62,7 +66,7 @@ pub(crate) struct Setup<H> {
 
 impl<H: Handler> Context<H> {
     pub(crate) fn new(setup: Setup<H>) -> Self {
-        let Setup { handler, limits, counters, workers, routes, addresses, log, ids } = setup;
+        let Setup { handler, limits, counters, workers, routes, admission, addresses, log, ids } = setup;
         Context {
             handler,
             limits,
@@ -73,6 +77,7 @@ impl<H: Handler> Context<H> {
             spare: RefCell::new(Vec::with_capacity(SPARE)),
             workers,
             routes,
+            admission,
             errands: RefCell::new(Vec::with_capacity(SPARE)),
             handed_over: Cell::new(0),
             date: RefCell::new((DateField::new(SystemTime::now()), Instant::now())),
@@ -87,6 +92,24 @@ impl<H: Handler> Context<H> {
         let route = self.routes.as_ref().and_then(|routes| routes.of(request.head));
         let learned = self.routes.as_ref().zip(route).and_then(|(routes, route)| routes.place(route));
         (learned.unwrap_or_else(|| self.handler.place(request)), route)
+    }
+
+    /// How long the client of a request has to wait, if it has made too many.
+    pub(super) fn over_rate(&self, request: &Request<'_>, now: Instant) -> Option<Duration> {
+        let admission = self.admission.as_ref()?;
+        admission.rate(request.head.path(), request.peer.ip(), now).err()
+    }
+
+    /// What a request takes along to the workers, if it is let in; what is urgent always is.
+    pub(super) fn ticket(&self, request: &Request<'_>, route: Option<RouteId>) -> Option<Ticket> {
+        let class = self.handler.class(request);
+        let permit = match &self.admission {
+            Some(admission) if class != Class::High => {
+                admission.enter(request.head.path(), request.peer.ip())?
+            }
+            _ => None,
+        };
+        Some(Ticket { class, route, permit })
     }
 
     /// Lets the handler answer. If it panics the request is answered with 500; the thread and the

@@ -1,15 +1,28 @@
 //! Handing a request to a worker, and what comes of it.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use engine::{Class, Transport};
 use wire::Status;
 
 use super::errand::Cargo;
+use super::shed::shed;
 use super::{Close, Context};
+use crate::admission::Permit;
 use crate::auto::RouteId;
 use crate::handler::{Handler, Response};
 use crate::metrics::Counters;
+
+/// When a request that was turned away may come again.
+pub(super) const SOON: Duration = Duration::from_secs(1);
+
+/// What a request takes along to the workers.
+pub(super) struct Ticket {
+    pub(super) class: Class,
+    pub(super) route: Option<RouteId>,
+    pub(super) permit: Option<Permit>,
+}
 
 /// Has a worker answer the request at the front of the input, whose head is `length` bytes long.
 pub(super) async fn delegate<T: Transport, H: Handler>(
@@ -18,11 +31,10 @@ pub(super) async fn delegate<T: Transport, H: Handler>(
     length: usize,
     response: Box<Response>,
     peer: SocketAddr,
-    class: Class,
-    route: Option<RouteId>,
+    ticket: Ticket,
 ) -> Result<Box<Response>, Close> {
     let cargo = Cargo::new(wire.take_input(), Vec::new(), response, peer);
-    let cargo = delegate_cargo(context, cargo, class, route).await?;
+    let cargo = delegate_cargo(context, cargo, ticket).await?;
     wire.restore_input(cargo.input);
     wire.consume(length);
     Ok(cargo.response)
@@ -32,10 +44,12 @@ pub(super) async fn delegate<T: Transport, H: Handler>(
 pub(super) async fn delegate_cargo<H: Handler>(
     context: &Context<H>,
     mut cargo: Cargo,
-    class: Class,
-    route: Option<RouteId>,
+    ticket: Ticket,
 ) -> Result<Cargo, Close> {
     let Some(workers) = &context.workers else { return Err(Close::Done) };
+    let Ticket { class, route, permit } = ticket;
+    // It goes with the request, so that a worker that goes on though the client has left still counts.
+    cargo.permit = permit;
     cargo.timed = context.timed(route);
     let errand = context.take_errand();
     errand.load(cargo);
@@ -49,15 +63,12 @@ pub(super) async fn delegate_cargo<H: Handler>(
     if cargo.panicked {
         Counters::count(&context.counters.handler_panics);
     }
+    cargo.permit = None;
     if refused {
-        Counters::count(&context.counters.queue_refused);
-        cargo.response.plain(Status::SERVICE_UNAVAILABLE).field("Retry-After", b"1");
+        shed(&mut cargo.response, Status::SERVICE_UNAVAILABLE, SOON, &context.counters.queue_refused);
     }
     if cargo.turned_away {
-        Counters::count(&context.counters.queue_late);
-        // Not all at the same moment again.
-        let retry = [b"1", b"2", b"3"][Counters::read(&context.counters.queue_late) as usize % 3];
-        cargo.response.plain(Status::SERVICE_UNAVAILABLE).field("Retry-After", retry);
+        shed(&mut cargo.response, Status::SERVICE_UNAVAILABLE, SOON, &context.counters.queue_late);
     }
     Ok(cargo)
 }

@@ -10,6 +10,7 @@ use engine::Buf;
 use wire::{FieldStorage, parse_request};
 
 use super::context::call;
+use crate::admission::Permit;
 use crate::auto::{Stopwatch, Took};
 use crate::handler::{Handler, Request, Response};
 
@@ -43,12 +44,24 @@ pub(crate) struct Cargo {
     pub(crate) timed: Option<bool>,
     /// How long the handler took, if it was timed.
     pub(crate) took: Option<Took>,
+    /// What it was let in with.
+    pub(crate) permit: Option<Permit>,
 }
 
 impl Cargo {
     /// A request on its way to a worker.
     pub(super) fn new(input: Buf, body: Vec<u8>, response: Box<Response>, peer: SocketAddr) -> Self {
-        Cargo { input, body, response, peer, panicked: false, turned_away: false, timed: None, took: None }
+        Cargo {
+            input,
+            body,
+            response,
+            peer,
+            panicked: false,
+            turned_away: false,
+            timed: None,
+            took: None,
+            permit: None,
+        }
     }
 }
 

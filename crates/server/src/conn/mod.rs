@@ -7,13 +7,14 @@ mod delegate;
 mod discard;
 mod errand;
 mod ids;
+mod shed;
 mod write;
 
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use engine::{Class, Deadline, Error, More, Stop, Transport, yield_now};
+use engine::{Deadline, Error, More, Stop, Transport, yield_now};
 use rustix::io::Errno;
 use wire::{FieldStorage, Framing, Method, Reject, Status, Version, parse_request};
 
@@ -22,12 +23,12 @@ pub(crate) use context::{Context, Setup};
 pub(crate) use errand::{Errand, run as run_errand, turn_away as turn_errand_away};
 pub(crate) use ids::RequestIds;
 
-use crate::auto::RouteId;
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
 use crate::service::REFUSAL;
-use delegate::delegate;
+use delegate::{SOON, Ticket, delegate};
 use discard::{discard, linger};
+use shed::shed;
 use write::{send_body, write_head};
 
 /// Answers after which a connection lets others have their turn, however many more requests it has sent.
@@ -65,7 +66,7 @@ enum Turn {
     /// A request was taken from the input and answered.
     Answered(Box<Response>, Rest),
     /// A request with a head of this many bytes is there, and is for a worker.
-    Delegated(usize, Rest, Class, Box<Response>, Option<RouteId>),
+    Delegated(usize, Rest, Box<Response>, Ticket),
     /// A request with a head of this many bytes is there, whose handler wants its body.
     WantsBody(usize, Rest),
     /// What came is no request that can be answered; say why and close.
@@ -135,10 +136,10 @@ async fn converse<T: Transport, H: Handler>(
     loop {
         let (response, rest) = match take_turn(wire, context, peer, stop, answers, begun) {
             Turn::Answered(response, rest) => (response, rest),
-            Turn::Delegated(length, rest, class, response, route) => {
+            Turn::Delegated(length, rest, response, ticket) => {
                 // What was answered before must not wait for this one.
                 flush(wire, context, rest.until).await?;
-                (delegate(wire, context, length, response, peer, class, route).await?, rest)
+                (delegate(wire, context, length, response, peer, ticket).await?, rest)
             }
             Turn::WantsBody(length, rest) => {
                 // In a box, like a refusal: few connections send bodies.
@@ -196,7 +197,9 @@ fn take_turn<T: Transport, H: Handler>(
         Err(reject) => return Turn::Refused(reject),
     };
     let request = Request { head: &head, peer, body: &[] };
-    let wants_body = head.framing != Framing::None && context.handler.wants_body(&request);
+    let over_rate = context.over_rate(&request, wire.now());
+    let wants_body =
+        head.framing != Framing::None && over_rate.is_none() && context.handler.wants_body(&request);
     let last = !head.keep_alive
         // The client waits for a 100 that will not come: whether its body follows cannot be known.
         || (head.expects_continue && !wants_body)
@@ -214,11 +217,19 @@ fn take_turn<T: Transport, H: Handler>(
         return Turn::WantsBody(length, rest);
     }
     let mut response = context.begin(Some(&head), peer, wire.now());
-    let (place, route) = context.place(&request);
-    if place == Place::Worker {
-        return Turn::Delegated(length, rest, context.handler.class(&request), response, route);
+    if let Some(wait) = over_rate {
+        shed(&mut response, Status::TOO_MANY_REQUESTS, wait, &context.counters.rate_limited);
+        wire.consume(length);
+        return Turn::Answered(response, rest);
     }
-    context.call(&request, &mut response, route);
+    let (place, route) = context.place(&request);
+    if place == Place::Reactor {
+        context.call(&request, &mut response, route);
+    } else if let Some(ticket) = context.ticket(&request, route) {
+        return Turn::Delegated(length, rest, response, ticket);
+    } else {
+        shed(&mut response, Status::SERVICE_UNAVAILABLE, SOON, &context.counters.in_flight_refused);
+    }
     wire.consume(length);
     Turn::Answered(response, rest)
 }

@@ -1,5 +1,6 @@
 //! What the connections of one reactor count: one thread writes, any may read and sum.
 
+mod headroom;
 mod process;
 mod prometheus;
 mod snapshot;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::Status;
 
+pub use headroom::Headroom;
 pub use process::Process;
 pub use prometheus::prometheus;
 pub use snapshot::{Monitor, Pool, Snapshot, Thread};
@@ -84,6 +86,10 @@ counters! {
     queue_refused,
     /// Requests answered with 503 because they had waited too long for a worker.
     queue_late,
+    /// Requests turned away since their client made too many (429).
+    rate_limited,
+    /// Requests turned away since as many as may be were with the workers (503).
+    in_flight_refused,
     /// Bytes of requests.
     bytes_received,
     /// Bytes of answers that were handed to the kernel.

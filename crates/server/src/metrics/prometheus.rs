@@ -13,6 +13,7 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
     page.sample("plimsoll_topology", &axes, 1);
     page.one("plimsoll_uptime_seconds", "gauge", "Time since the start.", snapshot.uptime_seconds);
     threads(&mut page, snapshot);
+    headroom(&mut page, snapshot);
     pools(&mut page, snapshot);
     let name = "plimsoll_rejected_total";
     page.about(name, "counter", "Connections and requests turned away, by reason.");
@@ -79,6 +80,16 @@ fn threads(page: &mut Page, snapshot: &Snapshot) {
             page.sample(name, &[("thread", &thread.name), ("event", event)], count);
         }
     }
+}
+
+fn headroom(page: &mut Page, snapshot: &Snapshot) {
+    let headroom = &snapshot.headroom;
+    page.about("plimsoll_in_use_ratio", "gauge", "How much of a thing that can run out is in use.");
+    for (name, share) in &headroom.in_use {
+        page.sample("plimsoll_in_use_ratio", &[("resource", name)], *share);
+    }
+    let help = "Requests per second at which the first thing runs out, if the load grows as it is; 0 while that is not known.";
+    page.one("plimsoll_carries_requests_per_second", "gauge", help, headroom.carries_per_second);
 }
 
 fn pools(page: &mut Page, snapshot: &Snapshot) {

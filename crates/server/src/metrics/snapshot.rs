@@ -1,13 +1,15 @@
 //! Everything that a server knows of itself, at one moment, as plain values.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::histogram::{BOUNDS, Distribution, bound};
+use engine::host::{Cores, descriptor_limit};
 use engine::{Kind, Topology};
 use serde::Serialize;
 
+use super::headroom::{Headroom, Look, Looks};
 use super::{Process, Totals};
 use crate::auto::{Decision, Route, Routes};
 use crate::handler::Handler;
@@ -25,6 +27,10 @@ pub struct Monitor<H> {
     counters: Vec<Arc<engine::reactor::Counters>>,
     work: fn(&H) -> Distribution,
     started: Instant,
+    looks: Mutex<Looks>,
+    /// Processor cores, connections and descriptors that there may be.
+    cores: f64,
+    descriptors: Option<u64>,
 }
 
 /// A server at one moment.
@@ -34,6 +40,8 @@ pub struct Snapshot {
     pub schema: &'static str,
     /// Seconds since it was started.
     pub uptime_seconds: f64,
+    /// How much more it carries, and what runs out first.
+    pub headroom: Headroom,
     /// The axes of its topology.
     pub topology: Vec<(&'static str, String)>,
     /// The threads that own connections. Those that own one connection each are summed.
@@ -44,6 +52,8 @@ pub struct Snapshot {
     pub pools: Vec<Pool>,
     /// The latest changes of the number of workers, and why.
     pub decisions: Vec<Decision>,
+    /// Bounds on requests under way.
+    pub gates: Vec<Gate>,
     /// What was learned of routes, reactor by reactor, those with the most requests first.
     pub routes: Vec<RouteOfReactor>,
     /// Handlers that held up their reactor for a millisecond or more.
@@ -102,6 +112,17 @@ pub struct Pool {
     pub service: Times,
 }
 
+/// A bound on requests that are with the workers at once.
+#[derive(Clone, Debug, Serialize)]
+pub struct Gate {
+    /// How the paths begin that it is for.
+    pub route: String,
+    /// The bound as it is now.
+    pub limit: usize,
+    /// Requests that are under way.
+    pub under_way: usize,
+}
+
 /// What a reactor has learned of a route.
 #[derive(Clone, Debug, Serialize)]
 pub struct RouteOfReactor {
@@ -142,7 +163,16 @@ impl<H: Handler> Monitor<H> {
     /// Watches a server that runs.
     pub fn new(http: Arc<Http<H>>, topology: Topology, counters: &[Arc<engine::reactor::Counters>]) -> Self {
         let work = |_: &H| Distribution::default();
-        Monitor { http, topology, counters: counters.to_vec(), work, started: Instant::now() }
+        Monitor {
+            http,
+            topology,
+            counters: counters.to_vec(),
+            work,
+            started: Instant::now(),
+            looks: Mutex::new(Looks::from(Instant::now())),
+            cores: Cores::detect().usable() as f64,
+            descriptors: descriptor_limit(),
+        }
     }
 
     /// Where the handler tells how long its business time really took.
@@ -155,21 +185,31 @@ impl<H: Handler> Monitor<H> {
         let (totals, process) = (self.http.totals(), Process::now());
         let threads = self.threads();
         let per_request = |switches: u64| switches as f64 / totals.requests.max(1) as f64;
+        let pools = self.pools();
+        let headroom = self
+            .looks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .look(Instant::now(), || self.look(&totals, &threads, &pools, &process));
         let refused: u64 = self.counters.iter().map(|counters| counters.refused.load(Relaxed)).sum();
         Snapshot {
             schema: "plimsoll.metrics/1",
             uptime_seconds: self.started.elapsed().as_secs_f64(),
+            headroom,
             topology: axes(&self.topology),
             threads,
             accept_pauses: self.counters.iter().map(|counters| counters.paused.load(Relaxed)).sum(),
-            pools: self.pools(),
+            pools,
             decisions: self.http.decisions(),
+            gates: self.gates(),
             routes: self.routes(),
             reactor_stalls: self.http.routes().iter().map(|routes| routes.stalls()).sum(),
             rejected: vec![
                 ("connections_full", refused),
                 ("queue_full", totals.queue_refused),
                 ("queue_delay", totals.queue_late),
+                ("in_flight", totals.in_flight_refused),
+                ("rate", totals.rate_limited),
                 ("bad_head", totals.heads_refused),
                 ("head_timeout", totals.head_timeouts),
                 ("request_timeout", totals.request_timeouts),
@@ -183,6 +223,22 @@ impl<H: Handler> Monitor<H> {
             involuntary_switches_per_request: per_request(process.involuntary_switches),
             process,
         }
+    }
+
+    /// How much of each thing that can run out was used so far, or is taken.
+    fn look(&self, totals: &Totals, threads: &[Thread], pools: &[Pool], process: &Process) -> Look {
+        let blocking = self.topology.driver == Kind::Blocking;
+        let each = if blocking { self.topology.workers as f64 } else { 1.0 };
+        let mut times: Vec<_> =
+            threads.iter().map(|thread| (thread.name.clone(), thread.busy_seconds, each)).collect();
+        let workers = self.topology.workers.max(self.topology.most_workers) as f64;
+        times.extend(pools.iter().map(|pool| (pool.name.clone(), pool.service.sum_seconds, workers)));
+        times.push(("processors".into(), process.cpu_user_seconds + process.cpu_system_seconds, self.cores));
+        let open: u64 = threads.iter().map(|thread| thread.connections_open).sum();
+        let most = self.topology.connections * if blocking { 1 } else { threads.len() };
+        let mut counts = vec![("connections", open as f64, most as f64)];
+        counts.extend(self.descriptors.map(|most| ("descriptors", process.descriptors as f64, most as f64)));
+        Look { requests: totals.requests, times, counts }
     }
 
     fn threads(&self) -> Vec<Thread> {
@@ -208,6 +264,12 @@ impl<H: Handler> Monitor<H> {
         }
         let one = |(index, http)| thread(format!("reactor-{index}"), &owners[index..=index], http);
         each.into_iter().take(owners.len()).enumerate().map(one).collect()
+    }
+
+    fn gates(&self) -> Vec<Gate> {
+        let gate =
+            |(route, limit, under_way): (&str, usize, usize)| Gate { route: route.into(), limit, under_way };
+        self.http.admission().map(|admission| admission.gates().map(gate).collect()).unwrap_or_default()
     }
 
     fn routes(&self) -> Vec<RouteOfReactor> {

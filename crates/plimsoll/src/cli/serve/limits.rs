@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use engine::listen::BACKLOG;
-use server::Limits;
+use server::{InFlight, Limits, Rate, Rules};
 
 use crate::cli::say;
 
@@ -47,6 +47,14 @@ pub(super) struct LimitFlags {
     /// twice as long get 503 at once, and the others are answered in time; 0s for no limit
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     queue_delay: Duration,
+    /// Requests in a second that each client (address, or /64 network of IPv6) may make of paths that begin so: /api/=10, or
+    /// /api/=10:100 for 100 at once after a pause; 429 past it. May be repeated; the longest path that fits counts
+    #[arg(long, value_name = "PATH=RATE[:BURST]", value_parser = parse_rate)]
+    rate_limit: Vec<(String, Rate)>,
+    /// Requests of paths that begin so which may be with the workers at once, shared fairly between clients: /=500, /api/=20, or
+    /// /=auto for as many as wait no longer than their work takes; 503 past it. May be repeated
+    #[arg(long, value_name = "PATH=N|auto", value_parser = parse_in_flight)]
+    in_flight: Vec<(String, InFlight)>,
     /// Requests after which a connection is closed; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     requests_per_connection: u32,
@@ -62,6 +70,14 @@ pub(super) struct LimitFlags {
 }
 
 impl LimitFlags {
+    /// Who is let in, by a server with so many pools of workers.
+    pub(super) fn rules(&self, pools: usize) -> Rules {
+        if pools == 0 && !self.in_flight.is_empty() {
+            say!("plimsoll: warning: --in-flight has no effect: no requests go to workers in this model");
+        }
+        Rules { rates: self.rate_limit.clone(), in_flight: self.in_flight.clone() }
+    }
+
     /// The bounds, for a server with so many pools of workers.
     pub(super) fn resolve(&self, pools: usize) -> anyhow::Result<Limits> {
         if pools == 0 && !self.queue_delay.is_zero() {
@@ -115,4 +131,58 @@ impl LimitFlags {
 
 fn wire_limits(head_bytes: usize, target_bytes: usize) -> server::HeadLimits {
     server::HeadLimits { head_bytes, target_bytes, ..server::HeadLimits::default() }
+}
+
+/// `PATH=VALUE`, where the path begins as paths do.
+fn of_path<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
+    let (path, value) = text.rsplit_once('=').ok_or_else(|| format!("expected {form}"))?;
+    if path.starts_with('/') { Ok((path, value)) } else { Err(format!("path {path:?}: must begin with /")) }
+}
+
+fn parse_rate(text: &str) -> Result<(String, Rate), String> {
+    let (path, value) = of_path(text, "PATH=RATE or PATH=RATE:BURST, as in /api/=10:100")?;
+    let (rate, burst) = value.split_once(':').map_or((value, None), |(rate, burst)| (rate, Some(burst)));
+    let per_second: f64 = rate.parse().map_err(|_| format!("rate {rate:?}: expected a number"))?;
+    if !(0.001..=1e6).contains(&per_second) {
+        return Err(format!("rate {rate}: must be 0.001 to 1000000 requests per second"));
+    }
+    let burst = match burst {
+        Some(text) => text.parse().ok().filter(|burst| (1..=1_000_000).contains(burst)),
+        // What may come in a second may come at once.
+        None => Some(per_second.ceil() as u32),
+    };
+    let burst = burst.ok_or("burst: must be 1 to 1000000")?;
+    Ok((path.into(), Rate { per_second, burst }))
+}
+
+fn parse_in_flight(text: &str) -> Result<(String, InFlight), String> {
+    let (path, value) = of_path(text, "PATH=N or PATH=auto, as in /api/=20")?;
+    let limit = match value {
+        "auto" => InFlight::Adaptive,
+        number => match number.parse() {
+            Ok(limit @ 1..=1_000_000) => InFlight::Fixed(limit),
+            _ => return Err(format!("{number:?}: must be 1 to 1000000, or auto")),
+        },
+    };
+    Ok((path.into(), limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_for_paths() {
+        let rate = |per_second, burst| Rate { per_second, burst };
+        assert_eq!(parse_rate("/api/=10"), Ok(("/api/".into(), rate(10.0, 10))));
+        assert_eq!(parse_rate("/a=b=0.5:100"), Ok(("/a=b".into(), rate(0.5, 100))));
+        assert_eq!(parse_in_flight("/=auto"), Ok(("/".into(), InFlight::Adaptive)));
+        assert_eq!(parse_in_flight("/x=20"), Ok(("/x".into(), InFlight::Fixed(20))));
+        for bad in ["10", "api=10", "/=0", "/=-1", "/=x", "/=NaN", "/=1:0", "/=1:x", "/=1e99"] {
+            assert!(parse_rate(bad).is_err(), "{bad}");
+        }
+        for bad in ["10", "api=10", "/=0", "/=1.5", "/=automatic", "/="] {
+            assert!(parse_in_flight(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -88,7 +88,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let log = args.log.start(topology.owners()).map_err(Failure::usage)?;
     let application = args.work.around(site).map_err(Failure::usage)?;
     let application = Classes::new(application, args.topology.class);
-    let http = Http::on(application, limits, &topology).context("cannot start the workers")?;
+    let rules = args.limits.rules(topology.pools());
+    let http = Http::on_with(application, limits, &topology, &rules).context("cannot start the workers")?;
     let http = Arc::new(http.with_log(log.clone()).with_request_ids(args.log.request_id));
     let LimitFlags { backlog, drain, .. } = args.limits;
     let settings = Settings { topology, address: args.listen, backlog, drain, cpus };
@@ -118,10 +119,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     });
     running.join().context("the server could not go on")?;
     http.finish();
-    if let Some(admin) = admin {
-        admin.stop().set();
-        admin.join().context("the admin listener")?;
-    }
+    admin.map_or(Ok(()), stop_admin)?;
     say_farewell(&http.totals(), http.abandoned());
     Ok(ExitCode::SUCCESS)
 }
@@ -151,6 +149,11 @@ fn start_admin<H: Handler>(
         Settings { topology, address, backlog: 128, drain: Duration::from_millis(100), cpus: Vec::new() };
     Ok(engine::start(&settings, Arc::new(http))
         .with_context(|| format!("cannot listen on {address}: choose another with --admin ADDRESS:PORT"))?)
+}
+
+fn stop_admin(admin: engine::Running) -> anyhow::Result<()> {
+    admin.stop().set();
+    admin.join().context("the admin listener")
 }
 
 /// What the server did, in a line, and what went wrong in more of them.

@@ -1,6 +1,6 @@
 //! Which flags make which topology, and what is refused or warned about.
 
-use engine::Pool;
+use engine::{Offload, Pool};
 
 use super::*;
 

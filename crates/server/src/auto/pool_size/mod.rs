@@ -171,77 +171,91 @@ impl PoolSize {
 
     fn decide(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
         self.pause_s = (self.pause_s - seen.seconds).max(0.0);
-        let service_s = service_s(seen);
         let stalled = seen.waiting > 0 && seen.busy >= ALL * seen.workers as f64;
         if let Some(shrunk) = self.idle(seen) {
             return Some(shrunk);
         }
         match &mut self.state {
-            State::Settled if !stalled => None,
-            State::Settled if seen.cores_busy < BUSY || seen.own_busy < OWN => self.grow(seen),
-            State::Settled if self.pause_s > 0.0 || seen.workers <= self.least => None,
-            State::Settled => {
-                self.state = State::Weighing { before: Tally::default() };
-                None
-            }
-            State::Growing { from, rate, service_s, after } => {
-                let (from, rate, service_s) = (*from, *rate, *service_s);
+            State::Settled => self.settled(seen, stalled),
+            State::Growing { after, .. } => {
                 // Where others keep the processors busy, each growth has to show that it helps.
                 if stalled && seen.cores_busy < BUSY && seen.workers < self.most {
                     *after = Tally::default();
                     return Some((doubled(seen), Reason::Stalled));
                 }
                 after.add(seen);
-                if !after.is_long(service_s) {
-                    return None;
-                }
-                // Of a growth by less than twice less is expected.
-                let times = (seen.workers as f64 / from.max(1) as f64).min(2.0);
-                let gained = after.rate() >= (1.0 + (GAIN - 1.0) * (times - 1.0)) * rate;
-                self.state = State::Settled;
-                if gained || seen.workers == from {
-                    self.next_pause_s = FIRST_PAUSE_S;
-                    return None;
-                }
-                self.failed();
-                Some((from, Reason::NoGain))
+                self.judge_growth(seen)
             }
             State::Weighing { before } => {
                 before.add(seen);
-                if !before.is_long(service_s) {
+                if !before.is_long(service_s(seen)) {
                     return None;
                 }
                 let rate = before.rate();
                 self.state = State::Trying { from: seen.workers, rate, after: Tally::default() };
                 Some(((seen.workers as f64 * FEWER) as usize, Reason::TriesFewer))
             }
-            State::Trying { from, rate, after } => {
-                let (from, rate) = (*from, *rate);
+            State::Trying { after, .. } => {
                 after.add(seen);
-                if !after.is_long(service_s) {
-                    return None;
-                }
-                let as_much = after.rate() >= AS_MUCH * rate;
-                self.state = State::Settled;
-                if as_much {
-                    (self.pause_s, self.next_pause_s) = (FIRST_PAUSE_S, FIRST_PAUSE_S);
-                    return None;
-                }
-                self.failed();
-                Some((from, Reason::Worse))
+                self.judge_trial(seen)
             }
         }
     }
 
+    fn settled(&mut self, seen: &Observation, stalled: bool) -> Option<(usize, Reason)> {
+        if !stalled || self.pause_s > 0.0 {
+            return None;
+        }
+        if seen.cores_busy < BUSY || seen.own_busy < OWN {
+            return self.grow(seen);
+        }
+        if seen.workers > self.least {
+            self.state = State::Weighing { before: Tally::default() };
+        }
+        None
+    }
+
     fn grow(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
-        // After a growth that was for nothing it is not tried again at once.
-        if seen.workers >= self.most || self.pause_s > 0.0 {
+        if seen.workers >= self.most {
             return None;
         }
         let rate = seen.done as f64 / seen.seconds.max(1e-9);
         self.state =
             State::Growing { from: seen.workers, rate, service_s: service_s(seen), after: Tally::default() };
         Some((doubled(seen), Reason::Stalled))
+    }
+
+    /// Whether the growth was worth it, once that can be said.
+    fn judge_growth(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
+        let State::Growing { from, rate, service_s, after } = self.state else { return None };
+        if !after.is_long(service_s) {
+            return None;
+        }
+        // Of a growth by less than twice less is expected.
+        let times = (seen.workers as f64 / from.max(1) as f64).min(2.0);
+        let gained = after.rate() >= (1.0 + (GAIN - 1.0) * (times - 1.0)) * rate;
+        self.state = State::Settled;
+        if gained || seen.workers == from {
+            self.next_pause_s = FIRST_PAUSE_S;
+            return None;
+        }
+        self.failed();
+        Some((from, Reason::NoGain))
+    }
+
+    /// Whether fewer do as much, once that can be said.
+    fn judge_trial(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
+        let State::Trying { from, rate, after } = self.state else { return None };
+        if !after.is_long(service_s(seen)) {
+            return None;
+        }
+        self.state = State::Settled;
+        if after.rate() >= AS_MUCH * rate {
+            (self.pause_s, self.next_pause_s) = (FIRST_PAUSE_S, FIRST_PAUSE_S);
+            return None;
+        }
+        self.failed();
+        Some((from, Reason::Worse))
     }
 
     fn failed(&mut self) {

@@ -1,0 +1,123 @@
+//! Who is let in: bounds on the rate of each client, and on requests that are with the workers at once.
+
+mod adaptive;
+mod gate;
+mod rate;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+pub(crate) use adaptive::{Seen, next};
+pub(crate) use gate::{Gate, Permit};
+use rate::RateLimit;
+
+/// The bounds that a server keeps, each for the requests whose path begins so. Of several that fit, the longest counts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rules {
+    /// Requests in a second that each client may make: 429.
+    pub rates: Vec<(String, Rate)>,
+    /// Requests that may be with the workers at once, shared fairly between clients: 503.
+    pub in_flight: Vec<(String, InFlight)>,
+}
+
+/// Requests in a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    /// In the long run.
+    pub per_second: f64,
+    /// At once, after a pause.
+    pub burst: u32,
+}
+
+/// Requests under way at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InFlight {
+    /// So many.
+    Fixed(usize),
+    /// As many as wait no longer for a worker than their work takes: the number follows what is measured.
+    Adaptive,
+}
+
+/// Where an adaptive bound begins.
+const FIRST: usize = 64;
+
+/// The bounds at work.
+#[derive(Debug, Default)]
+pub(crate) struct Admission {
+    rates: Vec<(String, RateLimit)>,
+    gates: Vec<(String, Arc<Gate>, InFlight)>,
+}
+
+impl Admission {
+    /// Bounds that nobody has come up against yet.
+    pub(crate) fn new(rules: &Rules) -> Self {
+        let rate =
+            |(path, rate): &(String, Rate)| (path.clone(), RateLimit::new(rate.per_second, rate.burst));
+        let gate = |(path, limit): &(String, InFlight)| {
+            let first = match limit {
+                InFlight::Fixed(limit) => *limit,
+                InFlight::Adaptive => FIRST,
+            };
+            (path.clone(), Arc::new(Gate::new(first)), *limit)
+        };
+        let mut admission = Admission {
+            rates: rules.rates.iter().map(rate).collect(),
+            gates: rules.in_flight.iter().map(gate).collect(),
+        };
+        // The longest first, so that the first that fits is the one that says the most.
+        admission.rates.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        admission.gates.sort_by_key(|(path, ..)| std::cmp::Reverse(path.len()));
+        admission
+    }
+
+    /// Counts a request, or says after how long another one may come.
+    pub(crate) fn rate(&self, path: &str, peer: IpAddr, now: Instant) -> Result<(), Duration> {
+        match self.rates.iter().find(|(route, _)| path.starts_with(route.as_str())) {
+            Some((_, limit)) => limit.take(Client::of(peer), now),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets a request go to the workers, for as long as it has the permit, if it needs one; or does not.
+    pub(crate) fn enter(&self, path: &str, peer: IpAddr) -> Option<Option<Permit>> {
+        match self.gates.iter().find(|(route, ..)| path.starts_with(route.as_str())) {
+            Some((_, gate, _)) => gate.enter(Client::of(peer)).map(Some),
+            None => Some(None),
+        }
+    }
+
+    /// The gates whose bounds follow what is measured.
+    pub(crate) fn adaptive(&self) -> Vec<Arc<Gate>> {
+        let adaptive = self.gates.iter().filter(|(.., limit)| *limit == InFlight::Adaptive);
+        adaptive.map(|(_, gate, _)| gate.clone()).collect()
+    }
+
+    /// Each gate: its route, its bound, and what is under way.
+    pub(crate) fn gates(&self) -> impl Iterator<Item = (&str, usize, usize)> {
+        self.gates.iter().map(|(route, gate, _)| (route.as_str(), gate.limit(), gate.under_way()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_route_that_fits_counts() {
+        let rate = |per_second| Rate { per_second, burst: 1 };
+        let rules = Rules {
+            rates: vec![("/".into(), rate(1.0)), ("/api/".into(), rate(1e6))],
+            in_flight: vec![("/api/".into(), InFlight::Fixed(1))],
+        };
+        let (admission, now) = (Admission::new(&rules), Instant::now());
+        let peer = [127, 0, 0, 1].into();
+        assert!(admission.rate("/x", peer, now).is_ok() && admission.rate("/x", peer, now).is_err());
+        let later = now + Duration::from_micros(5);
+        assert!(admission.rate("/api/x", peer, now).is_ok() && admission.rate("/api/x", peer, later).is_ok());
+        let held = admission.enter("/api/x", peer).unwrap();
+        assert!(held.is_some() && admission.enter("/api/y", peer).is_none());
+        assert!(admission.enter("/x", peer).is_some_and(|permit| permit.is_none()));
+    }
+}

@@ -1,0 +1,83 @@
+//! How many requests in a second a client may make of a route: a bucket for each client that fills at a rate.
+
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, Clients, PARTS};
+
+/// Clients that are remembered for a route; of more, those whose buckets are full are forgotten, which changes nothing for
+/// them, and new ones are let in uncounted while none is.
+const MOST_CLIENTS: usize = 65_536;
+
+/// A bound on the rate of each client's requests, by the generic cell rate algorithm (ITU-T I.371): the moment from which a
+/// client's bucket is full again is all that has to be known of it.
+#[derive(Debug)]
+pub(super) struct RateLimit {
+    /// Time in which one request more may be made, in nanoseconds.
+    each_ns: u64,
+    /// How far ahead of the rate a client may be, in nanoseconds.
+    burst_ns: u64,
+    epoch: Instant,
+    /// For each client, when its bucket is full again, in nanoseconds since the epoch.
+    full_at: Clients<u64>,
+}
+
+impl RateLimit {
+    /// So many requests per second, and at most so many at once; both at least one.
+    pub(super) fn new(per_second: f64, burst: u32) -> Self {
+        let each_ns = (1e9 / per_second).max(1.0) as u64;
+        let burst_ns = each_ns.saturating_mul(u64::from(burst.max(1)) - 1);
+        RateLimit { each_ns, burst_ns, epoch: Instant::now(), full_at: Clients::default() }
+    }
+
+    /// Counts a request, or says how long to wait until the next one may come.
+    pub(super) fn take(&self, client: Client, now: Instant) -> Result<(), Duration> {
+        let now = now.saturating_duration_since(self.epoch).as_nanos() as u64;
+        let mut part = self.full_at.part(client);
+        if part.len() >= MOST_CLIENTS / PARTS && !part.contains_key(&client) {
+            part.retain(|_, full_at| *full_at > now);
+            if part.len() >= MOST_CLIENTS / PARTS {
+                return Ok(());
+            }
+        }
+        let full_at = part.entry(client).or_insert(now);
+        let ahead = full_at.saturating_sub(now);
+        if ahead > self.burst_ns {
+            return Err(Duration::from_nanos(ahead - self.burst_ns));
+        }
+        *full_at = (*full_at).max(now) + self.each_ns;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_gets_its_rate_and_a_burst_and_others_do_not_suffer() {
+        let limit = RateLimit::new(10.0, 5);
+        let start = limit.epoch;
+        let at = |ms| start + Duration::from_millis(ms);
+        let taken = (0..100).filter(|_| limit.take(Client::V4(1), at(0)).is_ok()).count();
+        assert_eq!(taken, 5);
+        assert!(limit.take(Client::V4(2), at(0)).is_ok());
+        let wait = limit.take(Client::V4(1), at(0)).unwrap_err();
+        assert_eq!(wait, Duration::from_millis(100));
+        // One every 100 ms from then on, whatever is asked for.
+        let taken = (1..=1000).filter(|ms| limit.take(Client::V4(1), at(*ms)).is_ok()).count();
+        assert_eq!(taken, 10);
+        // After a pause the burst is back, and no more than that.
+        let taken = (0..100).filter(|_| limit.take(Client::V4(1), at(60_000)).is_ok()).count();
+        assert_eq!(taken, 5);
+    }
+
+    #[test]
+    fn clients_are_forgotten_before_there_are_too_many() {
+        let limit = RateLimit::new(1000.0, 1);
+        for n in 0..200_000 {
+            let now = limit.epoch + Duration::from_micros(u64::from(n));
+            assert!(limit.take(Client::V4(n), now).is_ok());
+        }
+        assert!(limit.full_at.len() <= MOST_CLIENTS);
+    }
+}
