@@ -48,7 +48,12 @@ impl Addresses {
         }
         *count += 1;
         drop(part);
-        Some(Entered { addresses: self.clone(), key })
+        Some(Entered { addresses: self.clone(), key, counts: true })
+    }
+
+    /// The guard of a connection that is counted already: another one [stays](Entered::stay) for it.
+    pub(super) fn entered(self: &Arc<Self>, address: IpAddr) -> Entered {
+        Entered { addresses: self.clone(), key: Key::of(address), counts: true }
     }
 
     fn part(&self, key: Key) -> MutexGuard<'_, HashMap<Key, u32>> {
@@ -61,10 +66,22 @@ impl Addresses {
 pub(super) struct Entered {
     addresses: Arc<Addresses>,
     key: Key,
+    /// It gives its place back.
+    counts: bool,
+}
+
+impl Entered {
+    /// Lets the connection stay counted, for a guard that is made elsewhere.
+    pub(super) fn stay(mut self) {
+        self.counts = false;
+    }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        if !self.counts {
+            return;
+        }
         let mut part = self.addresses.part(self.key);
         let Some(count) = part.get_mut(&self.key) else { return };
         *count -= 1;
@@ -92,6 +109,10 @@ mod tests {
         let _six = (enter("2001:db8::1").unwrap(), enter("2001:db8::ffff:2").unwrap());
         assert!(enter("2001:db8::3").is_none());
         assert!(enter("2001:db8:0:1::1").is_some());
+        // One that moves keeps its place while nobody holds it.
+        first.stay();
+        assert!(enter("10.0.0.1").is_none());
+        let first = table.entered("10.0.0.1".parse().unwrap());
         drop((first, _second, _other, _six));
         assert!(table.parts.iter().all(|part| part.lock().unwrap().is_empty()));
         assert!(Addresses::at_most(0).is_none());
