@@ -1,7 +1,7 @@
 #!/bin/sh
 # A few heavy connections among many light ones: what each way of spreading does to the light ones' tail. Four reactors
-# without workers; two connections whose requests each hold a reactor up for 5 ms, and eight clients that open a connection
-# for each quick request. Prints a table; skew.sh [TIME]
+# without workers, from which no connection moves; two connections whose requests each hold a reactor up for 5 ms, and
+# eight clients that open a connection for each quick request. Prints a table; skew.sh [TIME]
 set -eu
 cd "$(dirname "$0")/.."
 time=${1:-5s}
@@ -20,7 +20,7 @@ for way in "acceptor round-robin" "acceptor least-connections" "acceptor least-b
     "reuseport -" "shared -"; do
     spread=${way% *}
     balance=${way#* }
-    flags="--model multi-reactor --reactors 4 --workloads --spread $spread"
+    flags="--model multi-reactor --reactors 4 --workloads --rebalance off --spread $spread"
     [ "$balance" = - ] || flags="$flags --balance $balance"
     # shellcheck disable=SC2086 # the flags are words
     "$plimsoll" serve "$dir" --listen 127.0.0.1:0 $flags 2>"$dir/log" &

@@ -46,7 +46,7 @@ impl View {
     fn connections(&self) -> u64 {
         let ended =
             self.counters.closed.load(Ordering::Relaxed) + self.counters.refused.load(Ordering::Relaxed);
-        self.given.saturating_sub(ended)
+        (self.given + self.counters.moved_in.load(Ordering::Relaxed)).saturating_sub(ended)
     }
 }
 

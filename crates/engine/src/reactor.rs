@@ -17,13 +17,14 @@ use crate::host;
 use crate::inbox::Inbox;
 use crate::meter::Meter;
 use crate::op::Error;
+use crate::rebalance::{Arrival, Exchange, Mover};
 use crate::service::{Connections, Service};
-use crate::stop::{Stop, either};
+use crate::stop::{Stop, both, either};
 use crate::stream::{Io, Listener, Stream, yield_now};
 use crate::timer::Deadline;
 
-/// Sockets a driver needs beside the connections: the listener, and sleeps of the main task.
-pub(crate) const BESIDE: usize = 4;
+/// Sockets a driver needs beside the connections: the listener, and sleeps of the main task, which may be several at once.
+pub(crate) const BESIDE: usize = 6;
 
 /// How long accepting pauses when descriptors or memory have run out, unless a connection ends sooner.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
@@ -41,9 +42,13 @@ pub(crate) type Accepted = (OwnedFd, SocketAddr);
 /// What one reactor counts. One thread writes, any may read.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Connections taken in.
+    /// New connections taken in.
     pub accepted: AtomicU64,
-    /// Connections that have ended.
+    /// Connections taken in from other reactors.
+    pub moved_in: AtomicU64,
+    /// Connections given to other reactors.
+    pub moved_out: AtomicU64,
+    /// Connections that are over here: they have ended, or moved to another reactor.
     pub closed: AtomicU64,
     /// Connections turned away because every slot was taken.
     pub refused: AtomicU64,
@@ -82,6 +87,8 @@ pub(crate) struct Reactor<S> {
     pub(crate) source: Source,
     pub(crate) service: Arc<S>,
     pub(crate) counters: Arc<Counters>,
+    /// How connections move between the reactors, if they do.
+    pub(crate) exchange: Option<Arc<Exchange>>,
     pub(crate) stop: Stop,
     pub(crate) drain: Duration,
     /// The only processor it runs on, if it is to stay on one.
@@ -96,21 +103,21 @@ impl<S: Service> Reactor<S> {
         }
         let io = Io::new(D::open(Limits { sockets: self.capacity + BESIDE })?);
         let local = self.service.on_reactor(self.index, &io);
-        let unpark = io.driver().unpark();
-        let executor = Executor::new(self.capacity, unpark);
+        let executor = Executor::new(self.capacity, io.driver().unpark());
         // What the connections watch. It is set later than the reactor's own, when accepting is over.
         let closing = Stop::default();
-        let admit = |(fd, peer): Accepted| {
+        let take = |Arrival { fd, peer, answers }, counter| {
             if executor.is_full() {
                 Counters::count(&self.counters.refused);
                 refuse(&fd, self.service.refusal());
                 return;
             }
-            let Ok(stream) = Stream::new(&io, fd) else {
+            let mover = |exchange: &Arc<Exchange>| Mover::new(exchange.clone(), self.index, answers);
+            let Ok(stream) = Stream::movable(&io, fd, self.exchange.as_ref().map(mover)) else {
                 Counters::count(&self.counters.refused);
                 return;
             };
-            Counters::count(&self.counters.accepted);
+            Counters::count(counter);
             let connection = local.serve(stream, peer, closing.clone());
             let counters = self.counters.clone();
             let task = async move {
@@ -120,26 +127,27 @@ impl<S: Service> Reactor<S> {
             // There is room: it was looked at above, and only this thread fills it.
             let _ = executor.spawn(task);
         };
+        let admit = |(fd, peer)| take(Arrival { fd, peer, answers: 0 }, &self.counters.accepted);
+        let welcome = |arrival| take(arrival, &self.counters.moved_in);
         let ended = executor.run(&io, &self.counters.meter, || local.end_of_turn(), async {
             self.stop.watch().await;
-            match self.source {
-                Source::Inbox(inbox) => {
-                    up();
-                    take_in(&inbox, &self.stop, &admit).await;
+            let room = async || either(executor.one_less(), io.sleep(io.deadline(PAUSE))).await;
+            let pause = async || {
+                Counters::count(&self.counters.paused);
+                room().await;
+            };
+            let new = self.source.bring(&io, &self.stop, &admit, pause, up);
+            let moved = async {
+                let Some(exchange) = &self.exchange else { return };
+                let full = || executor.is_full();
+                take_moved(exchange.inbox(self.index), &self.stop, full, room, welcome).await;
+            };
+            let watch = async {
+                if let (0, Some(exchange)) = (self.index, &self.exchange) {
+                    exchange.watch(&io, &self.stop).await;
                 }
-                Source::Listener(fd, sharing) => {
-                    let pause = async || {
-                        Counters::count(&self.counters.paused);
-                        either(executor.one_less(), io.sleep(io.deadline(PAUSE))).await;
-                    };
-                    let listener = match sharing {
-                        Sharing::Own => Listener::new(&io, fd)?,
-                        Sharing::Shared => Listener::shared(&io, fd)?,
-                    };
-                    up();
-                    accept(&io, listener, &self.stop, async |accepted| admit(accepted), pause).await;
-                }
-            }
+            };
+            both(both(new, moved), watch).await?;
             io.sleep(io.deadline(LAST_CALL)).await;
             finish(&io, &executor, &closing, self.drain).await;
             Ok::<(), Error>(())
@@ -148,6 +156,59 @@ impl<S: Service> Reactor<S> {
         drop((executor, local));
         ended??;
         io.close()
+    }
+}
+
+impl Source {
+    /// Brings new connections until stopped, and the last that had come in by then; calls `up` when it begins.
+    async fn bring<D: Driver>(
+        self,
+        io: &Io<D>,
+        stop: &Stop,
+        admit: &impl Fn(Accepted),
+        pause: impl AsyncFn(),
+        up: &dyn Fn(),
+    ) -> Result<(), Error> {
+        match self {
+            Source::Inbox(inbox) => {
+                up();
+                take_in(&inbox, stop, admit).await;
+            }
+            Source::Listener(fd, sharing) => {
+                let listener = match sharing {
+                    Sharing::Own => Listener::new(io, fd)?,
+                    Sharing::Shared => Listener::shared(io, fd)?,
+                };
+                up();
+                accept(io, listener, stop, async |accepted| admit(accepted), pause).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes in connections from other reactors until stopped; those that come too late stay where they are. None is turned
+/// away: where every slot is taken the next waits until there is `room`.
+async fn take_moved(
+    inbox: &Inbox<Arrival>,
+    stop: &Stop,
+    full: impl Fn() -> bool,
+    room: impl AsyncFn(),
+    welcome: impl Fn(Arrival),
+) {
+    let mut mail = Vec::new();
+    let mut goes_on = true;
+    while goes_on {
+        goes_on = stop.or(inbox.take(&mut mail)).await.is_some();
+        if !goes_on {
+            inbox.close();
+            inbox.wait_closed(&mut mail).await;
+        }
+        for arrival in mail.drain(..) {
+            // Idle connections end only after the stop, so nobody waits for them then.
+            while full() && stop.or(room()).await.is_some() {}
+            welcome(arrival);
+        }
     }
 }
 

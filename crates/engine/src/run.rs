@@ -15,6 +15,7 @@ use crate::driver::uring::Uring;
 use crate::inbox::Inbox;
 use crate::listen::{listen, local_address};
 use crate::reactor::{Accepted, Counters, Reactor, Sharing, Source, run_acceptor};
+use crate::rebalance::Exchange;
 use crate::service::Service;
 use crate::stop::Stop;
 use crate::threads::Threads;
@@ -111,15 +112,18 @@ impl Running {
         listeners: Vec<OwnedFd>,
         report: &mpsc::Sender<Report>,
     ) -> io::Result<()> {
-        let (sources, acceptor) = sources(&settings.topology, listeners)?;
+        let topology = &settings.topology;
+        let (sources, acceptor) = sources(topology, listeners)?;
         let each = self.counters.clone();
+        let exchange = topology.rebalances().then(|| Arc::new(Exchange::new(&each, topology.connections)));
         for (index, (source, counters)) in sources.into_iter().zip(&each).enumerate() {
             let reactor = Reactor {
                 index,
-                capacity: settings.topology.connections,
+                capacity: topology.connections,
                 source,
                 service: service.clone(),
                 counters: counters.clone(),
+                exchange: exchange.clone(),
                 stop: self.stop.clone(),
                 drain: settings.drain,
                 cpu: settings.cpus.get(index % settings.cpus.len().max(1)).copied(),
@@ -129,7 +133,7 @@ impl Running {
         let Some((listener, inboxes)) = acceptor else { return Ok(()) };
         let counters = Arc::new(Counters::default());
         self.counters.push(counters.clone());
-        let balancer = Balancer::new(settings.topology.balance, &each, Instant::now());
+        let balancer = Balancer::new(topology.balance, &each, Instant::now());
         let stop = self.stop.clone();
         self.spawn("acceptor".into(), report, move |up| {
             let result = run_acceptor::<D>(listener, &inboxes, balancer, &counters, &stop, up);

@@ -72,6 +72,26 @@ impl Stop {
     }
 }
 
+/// Waits until both futures have ended, or the first has failed.
+pub(crate) async fn both<E>(
+    a: impl Future<Output = Result<(), E>>,
+    b: impl Future<Output = ()>,
+) -> Result<(), E> {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let mut over = (false, false);
+    poll_fn(|context| {
+        if !over.0
+            && let Poll::Ready(result) = a.as_mut().poll(context)
+        {
+            result?;
+            over.0 = true;
+        }
+        over.1 = over.1 || b.as_mut().poll(context).is_ready();
+        if over == (true, true) { Poll::Ready(Ok(())) } else { Poll::Pending }
+    })
+    .await
+}
+
 /// Waits until either future ends; the other is dropped.
 pub async fn either(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
     let (mut a, mut b) = (pin!(a), pin!(b));

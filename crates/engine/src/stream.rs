@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::buf::Buf;
 use crate::driver::{Driver, Started, Ticket};
 use crate::op::{Done, Error, FileRange, More, Op, Socket};
+use crate::rebalance::Mover;
 use crate::timer::Deadline;
 
 /// A thread's driver, shared by all that runs on the thread.
@@ -127,6 +128,10 @@ impl<D: Driver> Drop for Operation<'_, D> {
 pub struct Stream<D: Driver> {
     io: Io<D>,
     socket: Socket,
+    /// What it takes to move to another thread; without it the connection stays.
+    mover: Option<Mover>,
+    /// The socket has moved: its place in the driver's table is not ours any more.
+    moved: bool,
 }
 
 impl<D: Driver> Stream<D> {
@@ -136,12 +141,19 @@ impl<D: Driver> Stream<D> {
     /// The driver's table of sockets is full.
     pub fn new(io: &Io<D>, fd: OwnedFd) -> Result<Self, Error> {
         let socket = io.driver().attach(fd)?;
-        Ok(Stream { io: io.clone(), socket })
+        Ok(Stream::on(io, socket))
+    }
+
+    /// The same, for a connection that may move.
+    pub(crate) fn movable(io: &Io<D>, fd: OwnedFd, mover: Option<Mover>) -> Result<Self, Error> {
+        let mut stream = Stream::new(io, fd)?;
+        stream.mover = mover;
+        Ok(stream)
     }
 
     /// A stream on a socket that the driver holds already; for drivers that make their own sockets.
     pub fn on(io: &Io<D>, socket: Socket) -> Self {
-        Stream { io: io.clone(), socket }
+        Stream { io: io.clone(), socket, mover: None, moved: false }
     }
 
     /// Connects a new, non-blocking socket.
@@ -218,11 +230,55 @@ impl<D: Driver> Stream<D> {
     pub fn reset(&self) {
         self.io.driver().reset(self.socket);
     }
+
+    /// Requests that the connection answered before it moved here; 0 for a new one.
+    pub fn answered_before(&self) -> u32 {
+        self.mover.as_ref().map_or(0, Mover::answers)
+    }
+
+    /// Notes that so many requests have been answered by now, and all was sent; whether the connection may be among
+    /// those that should [move](Self::relocate).
+    pub fn note_answers(&mut self, answers: u32) -> bool {
+        self.mover.as_mut().is_some_and(|mover| mover.note(answers))
+    }
+
+    /// Moves the connection to another reactor, if it should and can. With `true` this stream is over; what the client
+    /// sends is received there. No operation may be under way, and nothing received may be unread.
+    pub async fn relocate(&mut self, peer: SocketAddr) -> bool {
+        let Some(to) = self.mover.as_ref().and_then(Mover::destination) else { return false };
+        let Some(fd) = self.release().await else { return false };
+        let sent = self.mover.as_ref().map_or(Ok(()), |mover| mover.send(to, fd, peer));
+        if let Err(fd) = sent
+            && let Ok(socket) = self.io.driver().attach(fd)
+        {
+            // It has come back, and takes the place that it has just left.
+            (self.socket, self.moved) = (socket, false);
+        }
+        self.moved
+    }
+
+    /// The socket itself, for another thread's driver; the stream back where the driver does not let go of it, or bytes
+    /// have come in meanwhile that it is to be asked for.
+    ///
+    /// # Errors
+    /// The stream.
+    pub async fn into_fd(mut self) -> Result<OwnedFd, Self> {
+        self.release().await.ok_or(self)
+    }
+
+    async fn release(&mut self) -> Option<OwnedFd> {
+        let release = |context: &mut Context<'_>| self.io.driver().poll_release(self.socket, context);
+        let fd = std::future::poll_fn(release).await;
+        self.moved = fd.is_some();
+        fd
+    }
 }
 
 impl<D: Driver> Drop for Stream<D> {
     fn drop(&mut self) {
-        self.io.driver().detach(self.socket);
+        if !self.moved {
+            self.io.driver().detach(self.socket);
+        }
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Topology {
     pub spread: Spread,
     /// Which reactor the acceptor gives the next connection to; without an acceptor it says nothing.
     pub balance: Balance,
+    /// Whether connections move between reactors; with a single reactor it says nothing.
+    pub rebalance: Rebalance,
     /// Threads that handle requests, in each pool; with 0 they are handled by the reactors. With the blocking driver,
     /// the threads that own connections.
     pub workers: usize,
@@ -42,6 +44,11 @@ impl Topology {
     /// Threads that own connections.
     pub fn owners(&self) -> usize {
         if self.driver == Kind::Blocking { self.workers } else { self.reactors }
+    }
+
+    /// Whether there is more than one place for a connection to be, and it may move.
+    pub fn rebalances(&self) -> bool {
+        self.driver != Kind::Blocking && self.reactors > 1 && self.rebalance == Rebalance::On
     }
 
     /// Threads that handle requests.
@@ -165,6 +172,16 @@ axis! {
         LeastBusy = "least-busy",
         /// Of two chosen at random, the one with fewer connections.
         TwoChoices = "two-choices",
+    }
+}
+
+axis! {
+    /// Whether connections move between reactors.
+    Rebalance {
+        /// From busy reactors to idle ones, between two requests.
+        On = "on",
+        /// They stay where they were accepted.
+        Off = "off",
     }
 }
 

@@ -1,5 +1,6 @@
 //! A connection's bytes, buffered both ways: what a protocol reads from, writes to, fills and flushes.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use crate::buf::Buf;
@@ -52,6 +53,23 @@ pub trait Transport {
 
     /// Tells the peer that nothing more will be sent; receiving goes on.
     async fn shutdown(&mut self) -> Result<(), Error>;
+
+    /// Requests that the connection answered before it came here from another thread; 0 for a new one.
+    fn answered_before(&self) -> u32 {
+        0
+    }
+
+    /// Notes that so many requests have been answered by now, and all was sent; whether the connection may be among
+    /// those that should [move](Self::relocate).
+    fn note_answers(&mut self, _: u32) -> bool {
+        false
+    }
+
+    /// Moves the connection to another thread, if it should and can; with `true` it is over here. Only where nothing
+    /// received is unread, and nothing unsent.
+    async fn relocate(&mut self, _: SocketAddr) -> bool {
+        false
+    }
 
     /// The deadline that is `after` from now.
     fn deadline(&self, after: Duration) -> Deadline;
@@ -173,6 +191,18 @@ impl<D: Driver> Transport for Tcp<D> {
 
     async fn shutdown(&mut self) -> Result<(), Error> {
         self.stream.shutdown().await
+    }
+
+    fn answered_before(&self) -> u32 {
+        self.stream.answered_before()
+    }
+
+    fn note_answers(&mut self, answers: u32) -> bool {
+        self.stream.note_answers(answers)
+    }
+
+    async fn relocate(&mut self, peer: SocketAddr) -> bool {
+        self.input.is_none() && self.pending() == 0 && self.stream.relocate(peer).await
     }
 
     fn deadline(&self, after: Duration) -> Deadline {

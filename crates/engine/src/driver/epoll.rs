@@ -135,6 +135,13 @@ impl Driver for Epoll {
         self.release(socket.0);
     }
 
+    fn poll_release(&mut self, socket: Socket, _: &mut Context<'_>) -> Poll<Option<OwnedFd>> {
+        let Entry { fd, registered, .. } = &mut self.entries[socket.0 as usize];
+        let fd = fd.take().inspect(|fd| _ = registered.then(|| epoll::delete(&self.poll, fd)));
+        self.release(socket.0);
+        Poll::Ready(fd)
+    }
+
     fn reset(&mut self, socket: Socket) {
         if let Some(fd) = &self.entries[socket.0 as usize].fd {
             reset_on_close(fd);

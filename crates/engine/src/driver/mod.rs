@@ -53,6 +53,12 @@ pub trait Driver: Sized + 'static {
     /// kernel has let go of it.
     fn detach(&mut self, socket: Socket);
 
+    /// Takes a socket on which no operation is under way back out, for another thread's driver. `None` where bytes have
+    /// come in here meanwhile, or the driver cannot: the socket stays, and the bytes are there for the next receive.
+    fn poll_release(&mut self, _: Socket, _: &mut Context<'_>) -> Poll<Option<OwnedFd>> {
+        Poll::Ready(None)
+    }
+
     /// Arranges that closing a socket resets its connection: what was sent and not yet taken is dropped with it, instead
     /// of being kept until a peer that does not read takes it.
     fn reset(&mut self, socket: Socket);

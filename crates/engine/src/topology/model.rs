@@ -1,7 +1,8 @@
 //! The table of models: each name is a row, one value for each axis.
 
 use super::{
-    Balance, Kind, MOST_ELASTIC, Offload, Order, Pool, QUEUE_CAPACITY, Queue, Spread, Topology, axis,
+    Balance, Kind, MOST_ELASTIC, Offload, Order, Pool, QUEUE_CAPACITY, Queue, Rebalance, Spread, Topology,
+    axis,
 };
 
 /// Threads of the model `thread-pool`. They wait most of the time, so there are more of them than cores.
@@ -41,11 +42,13 @@ axis! {
 impl Model {
     /// The model's row: its topology on a host with `cores` usable cores.
     pub fn row(self, cores: usize, connections: usize) -> Topology {
+        let rebalance = if cores > 1 { Rebalance::On } else { Rebalance::Off };
         let base = Topology {
             driver: Kind::Epoll,
             reactors: cores,
             spread: Spread::ReusePort,
             balance: Balance::RoundRobin,
+            rebalance,
             workers: 0,
             most_workers: 0,
             pool: Pool::Shared,
@@ -55,13 +58,14 @@ impl Model {
             queue_capacity: QUEUE_CAPACITY,
             connections,
         };
-        let blocking = Topology { driver: Kind::Blocking, reactors: 0, spread: Spread::Acceptor, ..base };
+        let single = Topology { reactors: 1, rebalance: Rebalance::Off, ..base };
+        let blocking = Topology { driver: Kind::Blocking, reactors: 0, spread: Spread::Acceptor, ..single };
         let uring = Topology { driver: Kind::Uring, ..base };
         match self {
             Model::ThreadPerConnection => Topology { workers: MOST_THREADS, queue: Queue::None, ..blocking },
             Model::ThreadPool => Topology { workers: POOL_THREADS, ..blocking },
-            Model::Reactor => Topology { reactors: 1, ..base },
-            Model::ReactorPool => Topology { reactors: 1, workers: cores, ..base },
+            Model::Reactor => single,
+            Model::ReactorPool => Topology { workers: cores, ..single },
             Model::MultiReactor => Topology { spread: Spread::Acceptor, ..base },
             Model::MultiReactorPool => {
                 Topology { spread: Spread::Acceptor, workers: cores, pool: Pool::PerReactor, ..base }

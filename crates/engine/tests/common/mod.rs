@@ -4,12 +4,19 @@ use std::future::Future;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::{
     Connections, Driver, Error, Io, Model, More, Running, Service, Settings, Spread, Stop, Stream, Tcp,
     Topology, Transport,
 };
+
+/// How long anything may take.
+#[allow(dead_code, reason = "each test file uses its own part")]
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What each message takes of the reactor's time.
+const WORK: Duration = Duration::from_micros(200);
 
 /// Sends back what it receives.
 pub(crate) struct Echo;
@@ -27,29 +34,41 @@ impl Service for Echo {
 }
 
 impl<D: Driver> Connections<D> for Echo {
-    fn serve(&self, stream: Stream<D>, _: SocketAddr, stop: Stop) -> impl Future<Output = ()> + 'static {
-        converse(stream, stop)
+    fn serve(&self, stream: Stream<D>, peer: SocketAddr, stop: Stop) -> impl Future<Output = ()> + 'static {
+        converse(stream, peer, stop)
     }
 }
 
-async fn converse<D: Driver>(stream: Stream<D>, stop: Stop) {
-    let _ = echo(&mut Tcp::new(stream), &stop).await;
+async fn converse<D: Driver>(stream: Stream<D>, peer: SocketAddr, stop: Stop) {
+    let _ = echo(&mut Tcp::new(stream), peer, &stop).await;
 }
 
-async fn echo<D: Driver>(wire: &mut Tcp<D>, stop: &Stop) -> Result<(), Error> {
-    let second = Duration::from_secs(20);
-    while wire.fill(wire.deadline(second), || stop.is_set()).await? > 0 {
-        let input = wire.input().to_vec();
+async fn echo<D: Driver>(wire: &mut Tcp<D>, peer: SocketAddr, stop: &Stop) -> Result<(), Error> {
+    let mut answers = wire.answered_before();
+    while wire.fill(wire.deadline(PATIENCE), || stop.is_set()).await? > 0 {
+        let (input, start) = (wire.input().to_vec(), Instant::now());
         wire.consume(input.len());
+        while start.elapsed() < WORK {
+            std::hint::spin_loop();
+        }
         assert_eq!(wire.output().append(&input), input.len());
-        wire.flush(More::No, wire.deadline(second)).await?;
+        wire.flush(More::No, wire.deadline(PATIENCE)).await?;
+        answers += 1;
+        if wire.note_answers(answers) && wire.relocate(peer).await {
+            break;
+        }
     }
     Ok(())
 }
 
 /// Starts an echo server on a free port.
+#[allow(dead_code, reason = "each test file uses its own part")]
 pub(crate) fn start(reactors: usize, spread: Spread, connections: usize) -> Running {
-    let topology = Topology { reactors, spread, ..Model::Reactor.row(1, connections) };
+    start_topology(Topology { reactors, spread, ..Model::Reactor.row(1, connections) })
+}
+
+/// Starts an echo server with these threads on a free port.
+pub(crate) fn start_topology(topology: Topology) -> Running {
     let address = ([127, 0, 0, 1], 0).into();
     let settings =
         Settings { topology, address, backlog: 512, drain: Duration::from_secs(5), cpus: Vec::new() };

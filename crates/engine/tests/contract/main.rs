@@ -1,6 +1,7 @@
 //! What every driver owes its users, asked of each driver alike.
 
 mod common;
+mod moves;
 mod sockets;
 mod streams;
 
@@ -8,6 +9,7 @@ use engine::driver::blocking::Blocking;
 use engine::driver::epoll::Epoll;
 use engine::driver::uring::Uring;
 
+use moves::*;
 use sockets::*;
 use streams::*;
 
@@ -43,11 +45,11 @@ macro_rules! of_event_drivers {
     ($driver:ident, $kind:ty) => {
         of_every_driver! { $driver, $kind, a_cancelled_receive_ends_and_loses_nothing,
             a_dropped_receive_loses_nothing, a_dropped_send_harms_nothing, a_socket_given_up_in_the_middle_is_closed,
-            another_thread_wakes_the_driver, many_sockets_at_once, a_shared_listener_gives_each_connection_once
+            another_thread_wakes_the_driver, a_socket_moves_between_drivers_and_loses_nothing, many_sockets_at_once, a_shared_listener_gives_each_connection_once
         }
     };
 }
 
-of_every_driver! { blocking, super::Blocking }
+of_every_driver! { blocking, super::Blocking, a_socket_that_cannot_move_stays }
 of_event_drivers! { epoll, super::Epoll }
 of_event_drivers! { uring, super::Uring }

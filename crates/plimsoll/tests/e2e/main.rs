@@ -16,6 +16,7 @@ mod load;
 mod log;
 mod overload;
 mod pressure;
+mod rebalance;
 mod requests;
 mod study;
 mod workloads;

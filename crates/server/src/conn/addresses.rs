@@ -28,7 +28,12 @@ impl Addresses {
         }
         *count += 1;
         drop(part);
-        Some(Entered { addresses: self.clone(), client })
+        Some(Entered { addresses: self.clone(), client, counts: true })
+    }
+
+    /// The guard of a connection that is counted already: another one [stays](Entered::stay) for it.
+    pub(super) fn entered(self: &Arc<Self>, address: IpAddr) -> Entered {
+        Entered { addresses: self.clone(), client: Client::of(address), counts: true }
     }
 }
 
@@ -36,10 +41,22 @@ impl Addresses {
 pub(super) struct Entered {
     addresses: Arc<Addresses>,
     client: Client,
+    /// It gives its place back.
+    counts: bool,
+}
+
+impl Entered {
+    /// Lets the connection stay counted, for a guard that is made elsewhere.
+    pub(super) fn stay(mut self) {
+        self.counts = false;
+    }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
+        if !self.counts {
+            return;
+        }
         let mut part = self.addresses.counts.part(self.client);
         let Some(count) = part.get_mut(&self.client) else { return };
         *count -= 1;
@@ -67,6 +84,10 @@ mod tests {
         let _six = (enter("2001:db8::1").unwrap(), enter("2001:db8::ffff:2").unwrap());
         assert!(enter("2001:db8::3").is_none());
         assert!(enter("2001:db8:0:1::1").is_some());
+        // One that moves keeps its place while nobody holds it.
+        first.stay();
+        assert!(enter("10.0.0.1").is_none());
+        let first = table.entered("10.0.0.1".parse().unwrap());
         drop((first, _second, _other, _six));
         assert_eq!(table.counts.len(), 0);
         assert!(Addresses::at_most(0).is_none());

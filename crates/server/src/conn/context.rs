@@ -10,7 +10,7 @@ use engine::Class;
 use wire::{DateField, RequestHead, Status};
 
 use super::Close;
-use super::addresses::Addresses;
+use super::addresses::{Addresses, Entered};
 use super::delegate::Ticket;
 use super::errand::Errand;
 use super::ids::RequestIds;
@@ -82,6 +82,14 @@ impl<H: Handler> Context<H> {
             handed_over: Cell::new(0),
             date: RefCell::new((DateField::new(SystemTime::now()), Instant::now())),
         }
+    }
+
+    /// Counts a connection with those of its address, where they are limited; `Some(None)` if they are too many. One that
+    /// has moved here is counted already.
+    pub(super) fn enter(&self, peer: SocketAddr, has_moved: bool) -> Option<Option<Entered>> {
+        let addresses = self.addresses.as_ref()?;
+        let again = || Some(addresses.entered(peer.ip()));
+        Some(if has_moved { again() } else { addresses.enter(peer.ip()) })
     }
 
     /// Where a request is handled, and its route where those are told apart.
@@ -222,7 +230,7 @@ impl<H: Handler> Context<H> {
     pub(super) fn ended(&self, close: Close) {
         let counters = &self.counters;
         Counters::count(match close {
-            Close::Done => return,
+            Close::Done | Close::Moved => return,
             Close::CutShort => &counters.requests_cut_short,
             Close::Idle => &counters.idle_timeouts,
             Close::HeadTimeout => &counters.head_timeouts,

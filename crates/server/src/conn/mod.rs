@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use wire::{FieldStorage, Framing, Method, Reject, Status, Version, parse_request};
 
 pub(crate) use addresses::Addresses;
+use addresses::Entered;
 pub(crate) use context::{Context, Setup};
 pub(crate) use errand::{Errand, run as run_errand, turn_away as turn_errand_away};
 pub(crate) use ids::RequestIds;
@@ -39,6 +40,8 @@ const TURN: u32 = 64;
 enum Close {
     /// One side wanted it, between two messages.
     Done,
+    /// It goes on at another reactor.
+    Moved,
     /// The client left in the middle of a request.
     CutShort,
     /// It was idle for too long.
@@ -103,12 +106,16 @@ pub(crate) async fn serve<T: Transport, H: Handler>(
     peer: SocketAddr,
     stop: Stop,
 ) {
-    let entered = context.addresses.as_ref().map(|addresses| addresses.enter(peer.ip()));
+    let entered = context.enter(peer, wire.answered_before() > 0);
     let close = match entered {
         Some(None) => Box::pin(turn_away(&mut wire, &context)).await,
         _ => converse(&mut wire, &context, peer, &stop).await,
     };
     let (Ok(close) | Err(close)) = close;
+    if close == Close::Moved {
+        entered.flatten().into_iter().for_each(Entered::stay);
+        return;
+    }
     if matches!(close, Close::SendTimeout | Close::RequestTimeout) {
         // It would take up the kernel's memory until it reads, or for ever.
         wire.reset();
@@ -130,9 +137,9 @@ async fn converse<T: Transport, H: Handler>(
     peer: SocketAddr,
     stop: &Stop,
 ) -> Result<Close, Close> {
+    let mut answers = wire.answered_before();
     // When the request at hand began; the first one with the connection.
-    let mut begun = Some(wire.deadline(Duration::ZERO));
-    let mut answers = 0u32;
+    let mut begun = (answers == 0).then(|| wire.deadline(Duration::ZERO));
     loop {
         let (response, rest) = match take_turn(wire, context, peer, stop, answers, begun) {
             Turn::Answered(response, rest) => (response, rest),
@@ -159,6 +166,11 @@ async fn converse<T: Transport, H: Handler>(
             }
             Turn::Incomplete => {
                 flush(wire, context, Deadline::NEVER).await?;
+                let between = begun.is_none() && wire.input().is_empty() && !stop.is_set();
+                // In a box, as is all that few connections come to.
+                if between && wire.note_answers(answers) && Box::pin(wire.relocate(peer)).await {
+                    return Ok(Close::Moved);
+                }
                 if let Some(close) = await_input(wire, context, peer, stop, &mut begun).await? {
                     return Ok(close);
                 }

@@ -41,9 +41,18 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
 
 fn threads(page: &mut Page, snapshot: &Snapshot) {
     type Get = fn(&super::Thread) -> f64;
-    let columns: [(&str, &str, &str, Get); 6] = [
-        ("plimsoll_connections_accepted_total", "counter", "Connections taken in.", |t| {
+    let columns: [(&str, &str, &str, Get); 8] = [
+        ("plimsoll_connections_accepted_total", "counter", "New connections taken in.", |t| {
             t.connections_accepted as f64
+        }),
+        (
+            "plimsoll_connections_moved_in_total",
+            "counter",
+            "Connections that came from other threads.",
+            |t| t.connections_moved_in as f64,
+        ),
+        ("plimsoll_connections_moved_out_total", "counter", "Connections that went to other threads.", |t| {
+            t.connections_moved_out as f64
         }),
         ("plimsoll_connections_open", "gauge", "Connections open now.", |t| t.connections_open as f64),
         (

@@ -79,8 +79,12 @@ pub struct Snapshot {
 pub struct Thread {
     /// `reactor-0` and so on, or `threads` for all of them.
     pub name: String,
-    /// Connections taken in.
+    /// New connections taken in.
     pub connections_accepted: u64,
+    /// Connections that came from other threads.
+    pub connections_moved_in: u64,
+    /// Connections that went to other threads.
+    pub connections_moved_out: u64,
     /// Connections that are open now.
     pub connections_open: u64,
     /// Connections turned away because every slot was taken.
@@ -248,10 +252,13 @@ impl<H: Handler> Monitor<H> {
             let sum =
                 |get: fn(&engine::reactor::Counters) -> u64| counters.iter().map(|one| get(one)).sum::<u64>();
             let accepted = sum(|one| one.accepted.load(Relaxed));
+            let moved_in = sum(|one| one.moved_in.load(Relaxed));
             Thread {
                 name,
                 connections_accepted: accepted,
-                connections_open: accepted.saturating_sub(sum(|one| one.closed.load(Relaxed))),
+                connections_moved_in: moved_in,
+                connections_moved_out: sum(|one| one.moved_out.load(Relaxed)),
+                connections_open: (accepted + moved_in).saturating_sub(sum(|one| one.closed.load(Relaxed))),
                 connections_refused: sum(|one| one.refused.load(Relaxed)),
                 busy_seconds: counters.iter().map(|one| one.meter.busy(now)).sum::<Duration>().as_secs_f64(),
                 wake_ups: sum(|one| one.meter.wake_ups()),
@@ -306,6 +313,7 @@ fn axes(topology: &Topology) -> Vec<(&'static str, String)> {
         ("reactors", topology.reactors.to_string()),
         ("spread", topology.spread.to_string()),
         ("balance", topology.balance.to_string()),
+        ("rebalance", topology.rebalance.to_string()),
         ("workers", topology.workers.to_string()),
         ("most_workers", topology.most_workers.max(topology.workers).to_string()),
         ("pool", topology.pool.to_string()),

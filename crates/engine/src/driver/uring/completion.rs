@@ -3,7 +3,6 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use io_uring::cqueue;
-use io_uring::types::CancelBuilder;
 use rustix::io::Errno;
 
 use super::Uring;
@@ -74,12 +73,10 @@ impl Uring {
             return self.let_go(index);
         }
         let most = if entry.listening { MOST_ACCEPTED } else { MOST_INBOUND };
-        let stop = entry.inbound == Inbound::UnderWay && entry.arrived.len() >= most;
+        let stop = entry.arrived.len() >= most;
         entry.waits[Side::Read as usize].wake();
         if stop {
-            entry.inbound = Inbound::Stopping;
-            let tag = Tag::Inbound(index, entry.generation);
-            self.push_cancel(CancelBuilder::user_data(tag.pack()));
+            self.stop_inbound(index);
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) struct Entry {
 pub(super) enum Inbound {
     Idle,
     UnderWay,
-    /// Cancelled because more came than was asked for.
+    /// Cancelled, because more came than was asked for or the socket is to leave.
     Stopping,
 }
 

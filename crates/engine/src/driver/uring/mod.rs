@@ -119,6 +119,23 @@ impl Driver for Uring {
         self.let_go(socket.0);
     }
 
+    fn poll_release(&mut self, socket: Socket, context: &mut Context<'_>) -> Poll<Option<OwnedFd>> {
+        let entry = &mut self.entries[socket.0 as usize];
+        let quiet = entry.arrived.is_empty() && entry.end.is_none();
+        if entry.inbound == Inbound::Idle || !quiet {
+            let free = quiet && entry.in_kernel == 0;
+            let fd = if free { entry.fd.take() } else { None };
+            if fd.is_some() {
+                self.release(socket.0);
+            }
+            return Poll::Ready(fd);
+        }
+        // Its last completion may still bring bytes; what comes after that stays in the socket.
+        entry.waits[Side::Read as usize].waker = Some(context.waker().clone());
+        self.stop_inbound(socket.0);
+        Poll::Pending
+    }
+
     fn reset(&mut self, socket: Socket) {
         if let Some(fd) = &self.entries[socket.0 as usize].fd {
             reset_on_close(fd);
@@ -305,6 +322,16 @@ impl Uring {
         let request = opcode::PollAdd::new(Fd(fd), POLLIN).multi(true).build().user_data(Tag::Wake.pack());
         // SAFETY: the request points to no memory.
         unsafe { self.push(&request) }
+    }
+
+    /// Ends the receive or the accept that goes on, which its last completion will tell.
+    fn stop_inbound(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        if entry.inbound == Inbound::UnderWay {
+            entry.inbound = Inbound::Stopping;
+            let tag = Tag::Inbound(index, entry.generation);
+            self.push_cancel(CancelBuilder::user_data(tag.pack()));
+        }
     }
 
     fn push_cancel(&mut self, what: CancelBuilder) {

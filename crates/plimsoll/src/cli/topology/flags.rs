@@ -1,6 +1,6 @@
 //! The flags that shape the topology, one for each axis.
 
-use engine::{Balance, Class, Kind, Model, Offload, Order, Pool, Queue, Spread};
+use engine::{Balance, Class, Kind, Model, Offload, Order, Pool, Queue, Rebalance, Spread};
 
 use super::parse::{Count, Cpus, axis, parse_class, parse_count, parse_cpus};
 
@@ -23,6 +23,9 @@ pub(crate) struct Flags {
     /// Which reactor the acceptor gives the next connection to [default: round-robin]
     #[arg(long, value_parser = axis::<Balance>())]
     pub(super) balance: Option<Balance>,
+    /// Whether connections move between reactors [default: on where there are several]
+    #[arg(long, value_parser = axis::<Rebalance>())]
+    pub(super) rebalance: Option<Rebalance>,
     /// Threads that handle requests, in each pool, up to 4096; 0 handles them on the reactors, auto begins with one per usable
     /// core and follows the work [default: the model's]
     #[arg(long, value_name = "N|auto", value_parser = parse_count)]

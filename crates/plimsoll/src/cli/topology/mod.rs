@@ -7,7 +7,7 @@ mod parse;
 use anyhow::{Result, bail, ensure};
 use engine::host::{self, Cores, descriptor_limit};
 use engine::topology::{MOST_ELASTIC, MOST_REACTORS, MOST_WORKERS, Order, QUEUE_CAPACITY, Queue};
-use engine::{Kind, Model, Spread, Topology};
+use engine::{Kind, Model, Rebalance, Spread, Topology};
 
 pub(super) use diagram::diagram;
 pub(super) use flags::Flags;
@@ -134,7 +134,23 @@ impl Flags {
             let why = format!("says nothing with --spread {}: the kernel spreads", topology.spread);
             settled.ignored("--balance", &why);
         }
+        self.rebalance(settled);
         Ok(())
+    }
+
+    /// Whether connections move between reactors.
+    fn rebalance(&self, settled: &mut Settled) {
+        let topology = &mut settled.topology;
+        if topology.reactors > 1 {
+            topology.rebalance = self.rebalance.unwrap_or(topology.rebalance);
+            let why = if self.rebalance.is_some() { "--rebalance" } else { "there are several reactors" };
+            settled.choices.push(choice("rebalance", topology.rebalance, why));
+            return;
+        }
+        topology.rebalance = Rebalance::Off;
+        if self.rebalance == Some(Rebalance::On) {
+            settled.ignored("--rebalance", "says nothing with one reactor: there is no other to move to");
+        }
     }
 
     /// Workers that handle the reactors' requests.
@@ -220,6 +236,7 @@ impl Flags {
         for (flag, given, why) in [
             ("--reactors", self.reactors.is_some(), "the workers own the connections"),
             ("--balance", self.balance.is_some(), "there is one queue, from which free threads take"),
+            ("--rebalance", self.rebalance.is_some(), "a connection stays with its thread"),
             ("--pool", self.pool.is_some(), "there is one"),
             ("--offload", self.offload.is_some(), "the workers do it all"),
             ("--most-workers", self.most_workers.is_some(), "their number stays"),

@@ -88,6 +88,19 @@ fn the_number_of_workers_follows_the_work_or_stays() {
 }
 
 #[test]
+fn connections_move_where_there_are_several_reactors() {
+    for model in Model::ALL {
+        let topology = settle(&on(*model)).topology;
+        let several = topology.reactors > 1;
+        assert_eq!(topology.rebalances(), several, "{model}");
+        let off = Flags { rebalance: Some(Rebalance::Off), ..on(*model) };
+        assert!(!settle(&off).topology.rebalances(), "{model}");
+    }
+    let one = Flags { reactors: Some(1), ..on(Model::MultiReactor) };
+    assert!(!settle(&one).topology.rebalances());
+}
+
+#[test]
 fn another_driver_brings_what_it_needs() {
     let blocking = Flags { driver: Some(Kind::Blocking), ..on(Model::ReusePort) };
     let topology = settle(&blocking).topology;
@@ -121,6 +134,14 @@ fn what_says_nothing_draws_a_warning() {
         (
             Flags { balance: Some(engine::Balance::LeastBusy), ..on(Model::ReusePort) },
             "--balance says nothing with --spread reuseport",
+        ),
+        (
+            Flags { rebalance: Some(Rebalance::On), ..on(Model::Reactor) },
+            "--rebalance says nothing with one reactor",
+        ),
+        (
+            Flags { rebalance: Some(Rebalance::Off), ..on(Model::ThreadPool) },
+            "--rebalance says nothing with --driver blocking",
         ),
         (
             Flags { reactors: Some(2), ..on(Model::ThreadPool) },
