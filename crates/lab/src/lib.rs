@@ -22,6 +22,7 @@ mod process;
 pub mod report;
 mod results;
 mod run;
+pub mod simulate;
 mod stats;
 mod store;
 mod summary;
