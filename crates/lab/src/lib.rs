@@ -18,6 +18,7 @@ mod gates;
 mod key;
 mod order;
 mod plan;
+pub mod predict;
 mod process;
 pub mod report;
 mod results;

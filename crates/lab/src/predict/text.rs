@@ -1,0 +1,135 @@
+//! A prediction for people: what was measured, how well it is predicted, and what to expect.
+
+use super::{Bottleneck, Check, Forecast, Prediction, Shape};
+use crate::report::number;
+
+/// A prediction as text.
+pub fn text(prediction: &Prediction) -> String {
+    let known = &prediction.calibration;
+    let mut text = format!(
+        "On {} core{} of this host a request costs {} us of processor time, and handing it to a worker {} us more.\n",
+        known.cores,
+        if known.cores == 1 { "" } else { "s" },
+        number(known.costs.reactor_us),
+        number(known.costs.handoff_us)
+    );
+    text += "\nThis host, predicted and measured:\n\n";
+    text += &table(
+        ["topology", "predicted/s", "measured/s", "error", "p99 error", "cores predicted", "cores used"],
+        prediction.checks.iter().map(check_row).collect(),
+    );
+    text += &format!(
+        "\nMedian error: {}. {}\n",
+        percent(prediction.median_error),
+        match prediction.refused.as_slice() {
+            [] => format!("All are within {}.", percent(prediction.within)),
+            refused => format!(
+                "Not predicted, because the error is above {}: {}.",
+                percent(prediction.within),
+                refused.join(", ")
+            ),
+        }
+    );
+    if prediction.checks.iter().any(disturbed) {
+        text += "Some servers used less of their cores than they should have: if something else ran here, try again on a \
+                 quiet host.\n";
+    }
+    if prediction.forecasts.is_empty() {
+        return text + "\nNothing can be predicted from this host as it is now.\n";
+    }
+    text += &format!("\n{} connections, predicted:\n\n", prediction.connections);
+    text += &table(
+        ["cores", "topology", "requests/s", "p99", "cores used", "bottleneck", "workers are"],
+        prediction.forecasts.iter().map(forecast_row).collect(),
+    );
+    text + &expectation(prediction)
+}
+
+/// One sentence on what to expect, and what limits it.
+fn expectation(prediction: &Prediction) -> String {
+    let rate = |forecast: &&Forecast| forecast.predicted.requests_per_second;
+    let most = prediction.forecasts.iter().map(|forecast| forecast.cores).max().unwrap_or(0);
+    let there = prediction.forecasts.iter().filter(|forecast| forecast.cores == most);
+    let Some(best) = there.max_by(|a, b| rate(a).total_cmp(&rate(b))) else { return String::new() };
+    let limit = match best.bottleneck {
+        Bottleneck::Cores => "its cores",
+        Bottleneck::Reactors => "its busiest reactor",
+        Bottleneck::Workers => "its workers",
+        Bottleneck::Connections => "the number of connections",
+    };
+    format!(
+        "\nExpect the most on {most} cores from {}: about {} requests per second, limited by {limit}.\n\
+         This holds as far as cores are alike and independent: no NUMA, no limit of the network card, of memory bandwidth \
+         or of shared locks, the loopback's cost per request, and a load that is never the limit.\n",
+        name(&best.shape),
+        number(best.predicted.requests_per_second)
+    )
+}
+
+/// Whether a server had much less of its cores than the model says.
+fn disturbed(check: &Check) -> bool {
+    check.measured.cores < check.predicted.cores * 0.8
+}
+
+fn name(Shape { model, reactors, workers }: &Shape) -> String {
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    match workers {
+        0 => format!("{model} ({})", count(*reactors, "reactor")),
+        _ => format!("{model} ({}, {})", count(*reactors, "reactor"), count(*workers, "worker")),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn check_row(check: &Check) -> [String; 7] {
+    let signed = |error: f64| format!("{:+.0} %", error * 100.0);
+    [
+        name(&check.shape),
+        number(check.predicted.requests_per_second),
+        number(check.measured.requests_per_second),
+        signed(check.error),
+        check.p99_error.map_or("n/a".into(), signed),
+        number(check.predicted.cores),
+        number(check.measured.cores),
+    ]
+}
+
+fn forecast_row(forecast: &Forecast) -> [String; 7] {
+    let Forecast { cores, shape, predicted, bottleneck, tuned } = forecast;
+    let workers = match (shape.workers, tuned) {
+        (0, _) => "",
+        (_, true) => "the best tried",
+        (_, false) => "the model's",
+    };
+    [
+        cores.to_string(),
+        name(shape),
+        number(predicted.requests_per_second),
+        predicted.p99_us.map_or("n/a".into(), |us| format!("{} us", number(us))),
+        number(predicted.cores),
+        format!("{bottleneck:?}").to_lowercase(),
+        workers.into(),
+    ]
+}
+
+/// Rows in aligned columns; those of numbers to the right.
+fn table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {
+    let rows: Vec<[String; N]> = std::iter::once(head.map(String::from)).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let is_number = |column: usize| {
+        rows.get(1)
+            .is_some_and(|row| row[column].starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)))
+    };
+    let mut text = String::new();
+    for row in &rows {
+        let cell = |column: usize| match is_number(column) {
+            true => format!("{:>1$}", row[column], widths[column]),
+            false => format!("{:<1$}", row[column], widths[column]),
+        };
+        text += &format!("{}\n", (0..N).map(cell).collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}
