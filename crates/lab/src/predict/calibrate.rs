@@ -1,10 +1,13 @@
 //! What requests cost on this host, and what its topologies really do: short loads on servers of this program.
 
 use std::fs;
+use std::path::Path;
 
 use engine::Model;
 use engine::topology::Axis;
+use rustix::thread::CpuSet;
 
+use super::neighbours::Neighbours;
 use super::{Calibration, Figures, MODELS, Shape, Wanted};
 use crate::cell::Bench;
 use crate::cores::{self, Kept};
@@ -34,7 +37,15 @@ struct Look {
     /// Processor time per request of the server and of the load, in microseconds.
     server_us: f64,
     client_us: f64,
+    /// Largest share of the server's or of the load's cores that something else took, 0 to 1.
+    taken: f64,
 }
+
+/// A share that something else took from which a run says little.
+pub(super) const MUCH: f64 = 0.1;
+
+/// What each model does on this host: the topology, its figures, and what something else took meanwhile.
+pub(super) type Measured = (Shape, Figures, f64);
 
 /// The costs on this host, and what each model does on it.
 ///
@@ -43,7 +54,7 @@ struct Look {
 pub(super) fn measure(
     wanted: &Wanted,
     progress: &mut dyn FnMut(usize, usize, &str),
-) -> Result<(Calibration, Vec<(Shape, Figures)>), Error> {
+) -> Result<(Calibration, Vec<Measured>), Error> {
     let refuse = |problem| Error::Plan { file: "predict".into(), problem };
     let (server_cores, load_cores) = sides().map_err(refuse)?;
     let cores = server_cores.count() as usize;
@@ -72,7 +83,7 @@ pub(super) fn measure(
                 ..CellKey::default()
             };
             let dir = made.path().join(format!("own-{round}-{at}"));
-            let look = look(&bench, &key, &dir)
+            let look = look(&bench, &load_cores, &key, &dir)
                 .map_err(|why| refuse(format!("{} could not be measured: {why}", trial.shape.model)))?;
             looks[at].push(look);
         }
@@ -80,15 +91,14 @@ pub(super) fn measure(
     let looks: Vec<Look> = looks.iter().map(|looks| middle(looks)).collect();
     let (costing, checking) = looks.split_at(looks.len() - MODELS.len());
     let shapes = trials.into_iter().skip(costing.len()).map(|trial| trial.shape);
-    let figures = checking.iter().map(|look| look.figures);
-    Ok((costs(costing, wanted, cores), shapes.zip(figures).collect()))
+    let measured = shapes.zip(checking).map(|(shape, look)| (shape, look.figures, look.taken)).collect();
+    Ok((costs(costing, wanted, cores), measured))
 }
 
 /// Half of this host's cores for the server, the others for the load.
-fn sides() -> Result<(rustix::thread::CpuSet, rustix::thread::CpuSet), String> {
+fn sides() -> Result<(CpuSet, CpuSet), String> {
     let allowed = cores::allowed().map_err(|error| format!("the cores of this host: {error}"))?;
-    let numbers: Vec<usize> =
-        (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    let numbers: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
     if numbers.len() < 2 {
         return Err(
             "a server and its load need a core each, and this process may use one; give it more, as with \
@@ -153,8 +163,13 @@ fn plan(wanted: &Wanted, trials: &[Trial], threads: usize) -> String {
     text
 }
 
-fn look(bench: &Bench<'_>, key: &CellKey, dir: &std::path::Path) -> Result<Look, String> {
-    let (outcome, used) = bench.measure(key, dir)?;
+fn look(bench: &Bench<'_>, load_cores: &CpuSet, key: &CellKey, dir: &Path) -> Result<Look, String> {
+    let (mut beside_server, mut beside_load) =
+        (Neighbours::on(&bench.server_cores), Neighbours::on(load_cores));
+    let (outcome, used) = bench.measure_beside(key, dir, &mut |phase| {
+        beside_server.look(phase);
+        beside_load.look(phase);
+    })?;
     if bench.cancel.is_set() {
         return Err("interrupted".into());
     }
@@ -167,11 +182,16 @@ fn look(bench: &Bench<'_>, key: &CellKey, dir: &std::path::Path) -> Result<Look,
         cores: used.cpu_s / used.window_s.max(1e-9),
     };
     let client_us = outcome.client.cpu_us_per_request / f64::from(outcome.threads.max(1));
-    Ok(Look { figures, server_us: used.cpu_us_per_request, client_us })
+    let taken = beside_server
+        .taken(used.cpu_s, used.window_s)
+        .max(beside_load.taken(outcome.client.cpu_s, outcome.duration_s));
+    Ok(Look { figures, server_us: used.cpu_us_per_request, client_us, taken })
 }
 
-/// The median of each figure.
+/// The median of each figure, of the runs that nothing else disturbed if there are such.
 fn middle(looks: &[Look]) -> Look {
+    let quiet: Vec<Look> = looks.iter().filter(|look| look.taken <= MUCH).copied().collect();
+    let looks = if quiet.is_empty() { looks } else { &quiet };
     let of = |figure: fn(&Look) -> f64| median(&looks.iter().map(figure).collect::<Vec<_>>()).unwrap_or(0.0);
     let p99: Vec<f64> = looks.iter().filter_map(|look| look.figures.p99_us).collect();
     Look {
@@ -182,6 +202,7 @@ fn middle(looks: &[Look]) -> Look {
         },
         server_us: of(|look| look.server_us),
         client_us: of(|look| look.client_us),
+        taken: of(|look| look.taken),
     }
 }
 
@@ -221,7 +242,7 @@ mod tests {
 
     fn seen(rate: f64, server_us: f64) -> Look {
         let figures = Figures { requests_per_second: rate, p99_us: None, cores: 1.0 };
-        Look { figures, server_us, client_us: 4.0 }
+        Look { figures, server_us, client_us: 4.0, taken: 0.0 }
     }
 
     #[test]
@@ -240,6 +261,14 @@ mod tests {
             let checked = &trials[count - 6..];
             assert!(checked.iter().skip(1).all(|trial| trial.work && !costing.contains(&&trial.shape)));
         }
+    }
+
+    #[test]
+    fn runs_that_were_disturbed_do_not_count_where_there_are_others() {
+        let disturbed = |rate| Look { taken: 0.5, ..seen(rate, 9.0) };
+        let rate = |looks: &[Look]| middle(looks).figures.requests_per_second;
+        assert_eq!(rate(&[disturbed(10.0), seen(100.0, 5.0), disturbed(12.0)]), 100.0);
+        assert_eq!(rate(&[disturbed(10.0), disturbed(12.0), disturbed(14.0)]), 12.0);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod calibrate;
 mod forecast;
+mod neighbours;
 mod text;
 
 use std::path::PathBuf;
@@ -123,8 +124,10 @@ pub struct Check {
     pub predicted: Figures,
     /// Predicted over measured throughput, less 1.
     pub error: f64,
-    /// The same of the p99, if it was measured.
+    /// The same of the p99, if enough requests were measured for one.
     pub p99_error: Option<f64>,
+    /// Largest share of the server's or of the load's cores that something else took meanwhile, 0 to 1.
+    pub taken: f64,
 }
 
 /// A server under load.
@@ -175,12 +178,12 @@ pub enum Bottleneck {
 pub fn predict(wanted: &Wanted, progress: &mut dyn FnMut(usize, usize, &str)) -> Result<Prediction, Error> {
     let refuse = |problem| Error::Plan { file: "predict".into(), problem };
     let (calibration, measured) = calibrate::measure(wanted, progress)?;
-    let check = |(shape, measured): (Shape, Figures)| {
+    let check = |(shape, measured, taken): calibrate::Measured| {
         let model = forecast::on_this_host(wanted, &calibration, &shape)?;
         let off = |predicted: f64, measured: f64| predicted / measured - 1.0;
         let p99_error = model.p99_us.zip(measured.p99_us).map(|(model, real)| off(model, real));
         let error = off(model.requests_per_second, measured.requests_per_second);
-        Ok(Check { shape, measured, predicted: model, error, p99_error })
+        Ok(Check { shape, measured, predicted: model, error, p99_error, taken })
     };
     let checks: Vec<Check> =
         measured.into_iter().map(check).collect::<Result<_, String>>().map_err(refuse)?;
@@ -190,7 +193,7 @@ pub fn predict(wanted: &Wanted, progress: &mut dyn FnMut(usize, usize, &str)) ->
         for check in checks.iter().filter(|check| check.holds(wanted.within)) {
             let mut of_model =
                 forecast::of(wanted, &calibration, &check.shape.model, cores).map_err(refuse)?;
-            if check.p99_error.is_none_or(|error| error.abs() > wanted.within) {
+            if check.p99_error.is_some_and(|error| error.abs() > wanted.within) {
                 of_model.iter_mut().for_each(|forecast| forecast.predicted.p99_us = None);
             }
             forecasts.extend(of_model);

@@ -1,5 +1,6 @@
 //! A prediction for people: what was measured, how well it is predicted, and what to expect.
 
+use super::calibrate::MUCH;
 use super::{Bottleneck, Check, Forecast, Prediction, Shape};
 use crate::report::number;
 
@@ -15,7 +16,7 @@ pub fn text(prediction: &Prediction) -> String {
     );
     text += "\nThis host, predicted and measured:\n\n";
     text += &table(
-        ["topology", "predicted/s", "measured/s", "error", "p99 error", "cores predicted", "cores used"],
+        ["topology", "predicted/s", "measured/s", "error", "p99 error", "cores used", "taken"],
         prediction.checks.iter().map(check_row).collect(),
     );
     text += &format!(
@@ -30,9 +31,13 @@ pub fn text(prediction: &Prediction) -> String {
             ),
         }
     );
-    if prediction.checks.iter().any(disturbed) {
-        text += "Some servers used less of their cores than they should have: if something else ran here, try again on a \
-                 quiet host.\n";
+    let taken = prediction.checks.iter().map(|check| check.taken).fold(0.0, f64::max);
+    if taken > MUCH {
+        text += &format!(
+            "Something else took up to {} of the cores of the server or of the load meanwhile, which the model knows nothing \
+             of: try again on a quiet host.\n",
+            percent(taken)
+        );
     }
     if prediction.forecasts.is_empty() {
         return text + "\nNothing can be predicted from this host as it is now.\n";
@@ -42,7 +47,28 @@ pub fn text(prediction: &Prediction) -> String {
         ["cores", "topology", "requests/s", "p99", "cores used", "bottleneck", "workers are"],
         prediction.forecasts.iter().map(forecast_row).collect(),
     );
+    text += &p99_doubts(prediction);
     text + &expectation(prediction)
+}
+
+/// Where a p99 is left out, and where it has not been compared with anything.
+fn p99_doubts(prediction: &Prediction) -> String {
+    let is_there = |check: &&Check| !prediction.refused.contains(&check.shape.model);
+    let names = |which: &dyn Fn(&Check) -> bool| {
+        let those = prediction.checks.iter().filter(is_there).filter(|check| which(check));
+        those.map(|check| check.shape.model.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let mut text = String::new();
+    let wrong = names(&|check| check.p99_error.is_some_and(|error| error.abs() > prediction.within));
+    if !wrong.is_empty() {
+        let within = percent(prediction.within);
+        text += &format!("\nNo p99, because its error here is above {within}: {wrong}.\n");
+    }
+    let unknown = names(&|check| check.p99_error.is_none());
+    if !unknown.is_empty() {
+        text += &format!("\nToo few requests were measured to check the p99 of {unknown}.\n");
+    }
+    text
 }
 
 /// One sentence on what to expect, and what limits it.
@@ -66,11 +92,6 @@ fn expectation(prediction: &Prediction) -> String {
     )
 }
 
-/// Whether a server had much less of its cores than the model says.
-fn disturbed(check: &Check) -> bool {
-    check.measured.cores < check.predicted.cores * 0.8
-}
-
 fn name(Shape { model, reactors, workers }: &Shape) -> String {
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     match workers {
@@ -91,8 +112,8 @@ fn check_row(check: &Check) -> [String; 7] {
         number(check.measured.requests_per_second),
         signed(check.error),
         check.p99_error.map_or("n/a".into(), signed),
-        number(check.predicted.cores),
         number(check.measured.cores),
+        percent(check.taken),
     ]
 }
 

@@ -14,6 +14,7 @@ mod lifecycle;
 mod load;
 mod log;
 mod overload;
+mod predict;
 mod pressure;
 mod requests;
 mod study;
