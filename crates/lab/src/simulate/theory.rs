@@ -22,7 +22,7 @@ fn closed(connections: usize) -> Load {
 
 fn setup(topology: Topology, load: Load, mix: Vec<Route>) -> Setup {
     let costs = Costs::default();
-    Setup { seed: 7, seconds: 60.0, warmup_s: 2.0, cores: 64.0, load_share: 0.0, topology, costs, load, mix }
+    Setup { seed: 7, seconds: 40.0, warmup_s: 2.0, cores: 64.0, load_share: 0.0, topology, costs, load, mix }
 }
 
 #[track_caller]
@@ -51,9 +51,9 @@ fn a_reactor_is_m_m_1() {
 
 #[test]
 fn workers_are_m_m_c() {
-    for (workers, rate) in [(2, 1_500.0), (4, 3_400.0), (16, 14_500.0)] {
+    for (workers, rate) in [(2, 1_500.0), (4, 3_200.0), (16, 13_500.0)] {
         let mut setup = setup(topology(1, workers), open(rate), route(1_000.0, 0.0, Law::Exponential));
-        setup.seconds = 150.0;
+        setup.seconds = 400_000.0 / rate;
         let outcome = simulate(&setup).unwrap();
         let a = rate * 1e-3;
         let wait = erlang_c(workers, a) / (workers as f64 - a) * 1_000.0;
