@@ -58,15 +58,15 @@ fn p99_doubts(prediction: &Prediction) -> String {
         let those = prediction.checks.iter().filter(is_there).filter(|check| which(check));
         those.map(|check| check.shape.model.as_str()).collect::<Vec<_>>().join(", ")
     };
-    let mut text = String::new();
+    let mut text = String::from("\n");
     let wrong = names(&|check| check.p99_error.is_some_and(|error| error.abs() > prediction.within));
     if !wrong.is_empty() {
         let within = percent(prediction.within);
-        text += &format!("\nNo p99, because its error here is above {within}: {wrong}.\n");
+        text += &format!("No p99, because its error here is above {within}: {wrong}.\n");
     }
     let unknown = names(&|check| check.p99_error.is_none());
     if !unknown.is_empty() {
-        text += &format!("\nToo few requests were measured to check the p99 of {unknown}.\n");
+        text += &format!("Too few requests were measured to check the p99 of {unknown}.\n");
     }
     text
 }
@@ -84,7 +84,7 @@ fn expectation(prediction: &Prediction) -> String {
         Bottleneck::Connections => "the number of connections",
     };
     format!(
-        "\nExpect the most on {most} cores from {}: about {} requests per second, limited by {limit}.\n\
+        "Expect the most on {most} cores from {}: about {} requests per second, limited by {limit}.\n\
          This holds as far as cores are alike and independent: no NUMA, no limit of the network card, of memory bandwidth \
          or of shared locks, the loopback's cost per request, and a load that is never the limit.\n",
         name(&best.shape),
@@ -153,4 +153,63 @@ fn table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {
         text += &format!("{}\n", (0..N).map(cell).collect::<Vec<_>>().join("  ").trim_end());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::{Calibration, Figures, SCHEMA, Work};
+
+    fn check(model: &str, error: f64, p99_error: Option<f64>) -> Check {
+        let shape = Shape { model: model.into(), reactors: 2, workers: 0 };
+        let side = |rate| Figures { requests_per_second: rate, p99_us: None, cores: 1.0 };
+        let predicted = side(1_000.0 * (1.0 + error));
+        Check { shape, measured: side(1_000.0), predicted, error, p99_error, taken: 0.0 }
+    }
+
+    fn prediction(checks: Vec<Check>, refused: &[&str], forecasts: Vec<Forecast>) -> Prediction {
+        Prediction {
+            schema: SCHEMA,
+            work: Work::default(),
+            connections: 64,
+            calibration: Calibration { cores: 1, ..Calibration::default() },
+            checks,
+            median_error: 0.1,
+            within: 0.25,
+            refused: refused.iter().map(|model| (*model).to_owned()).collect(),
+            forecasts,
+        }
+    }
+
+    #[test]
+    fn what_is_too_far_off_is_named_and_nothing_is_said_of_it() {
+        let text = text(&prediction(vec![check("reuseport", 0.4, Some(0.1))], &["reuseport"], Vec::new()));
+        assert!(text.contains("Not predicted, because the error is above 25 %: reuseport."), "{text}");
+        assert!(text.ends_with("Nothing can be predicted from this host as it is now.\n"), "{text}");
+        assert!(!text.contains("Something else took"), "{text}");
+    }
+
+    #[test]
+    fn what_to_expect_is_the_most_on_the_largest_host_with_its_limits() {
+        let forecast = |cores, rate, bottleneck| Forecast {
+            cores,
+            shape: Shape { model: "reuseport".into(), reactors: cores, workers: 0 },
+            predicted: Figures { requests_per_second: rate, p99_us: None, cores: 1.0 },
+            bottleneck,
+            tuned: false,
+        };
+        let forecasts = vec![forecast(8, 9e4, Bottleneck::Connections), forecast(16, 8e4, Bottleneck::Cores)];
+        let mut found = prediction(vec![check("reuseport", 0.1, Some(-0.9))], &[], forecasts);
+        found.checks[0].taken = 0.3;
+        let text = text(&found);
+        for part in [
+            "All are within 25 %.",
+            "No p99, because its error here is above 25 %: reuseport.",
+            "Something else took up to 30 % of the cores",
+            "Expect the most on 16 cores from reuseport (16 reactors): about 80,000 requests per second, limited by its cores.",
+            "no NUMA",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
 }
