@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use load::sample::{Sampler, ServerUse};
-use load::{Outcome, Switch};
+use load::{Outcome, Phase, Switch};
 use rustix::thread::CpuSet;
 
 use crate::command::Places;
@@ -31,6 +31,19 @@ impl Bench<'_> {
     /// # Errors
     /// Why there are no figures, in words. Nothing is left running.
     pub(crate) fn measure(&self, key: &CellKey, dir: &Path) -> Result<(Outcome, ServerUse), String> {
+        self.measure_beside(key, dir, &mut |_| {})
+    }
+
+    /// The same, while something else looks too.
+    ///
+    /// # Errors
+    /// As [`Bench::measure`].
+    pub(crate) fn measure_beside(
+        &self,
+        key: &CellKey,
+        dir: &Path,
+        look: &mut dyn FnMut(Phase),
+    ) -> Result<(Outcome, ServerUse), String> {
         let mut server =
             self.start(self.plan.target(&key.target).ok_or("the plan has no such target")?, key, dir)?;
         let pid = server.pid();
@@ -41,6 +54,7 @@ impl Bench<'_> {
         load.validate().map_err(|error| error.to_string())?;
         let mut watch = |phase| {
             sampler.look(phase);
+            look(phase);
             if !stop.is_set() && (self.cancel.is_set() || server.check().is_err()) {
                 stop.set();
             }

@@ -218,7 +218,7 @@ fn the_help_in_the_readme_is_the_programs() {
     let helps = helps(&readme);
     assert_eq!(
         helps.keys().collect::<Vec<_>>(),
-        ["bench", "capacity", "lab run", "serve", "tune"],
+        ["bench", "capacity", "lab predict", "lab run", "serve", "tune"],
         "the README shows these commands"
     );
     for (command, shown) in helps {
@@ -235,7 +235,7 @@ fn the_help_in_the_readme_is_the_programs() {
 
 #[test]
 fn every_flag_is_documented() {
-    for command in ["serve", "bench", "lab run"] {
+    for command in ["serve", "bench", "lab run", "lab predict"] {
         let output =
             Command::new(env!("CARGO_BIN_EXE_plimsoll")).args(command.split(' ')).arg("-h").output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();

@@ -38,6 +38,8 @@ enum Command {
         /// Directory of the experiment
         dir: PathBuf,
     },
+    /// Measure what requests cost here, and predict each topology on hosts with other numbers of cores
+    Predict(super::predict::Args),
 }
 
 #[derive(Debug, clap::Args)]
@@ -71,6 +73,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         Command::Run(args) => run_one(args),
         Command::Compare { first, second } => compare(&first, &second),
+        Command::Predict(args) => super::predict::run(&args),
         Command::Report { dir } => {
             let results = read(&dir)?;
             let report = dir.join("report.html");

@@ -6,6 +6,7 @@ pub(crate) mod config;
 mod daemon;
 mod lab;
 mod merge;
+mod predict;
 mod serve;
 mod topology;
 mod tune;

@@ -15,6 +15,7 @@ mod lifecycle;
 mod load;
 mod log;
 mod overload;
+mod predict;
 mod pressure;
 mod rebalance;
 mod requests;

@@ -1,0 +1,30 @@
+//! Who decides how many workers there are, and what they get to see.
+
+/// What a controller sees, of all pools together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Observation {
+    /// Seconds since the last look.
+    pub seconds: f64,
+    /// Workers that there are.
+    pub workers: usize,
+    /// Mean number of workers that had a request in these seconds.
+    pub busy: f64,
+    /// Requests that wait for a worker now.
+    pub waiting: usize,
+    /// Requests that workers finished in these seconds.
+    pub done: u64,
+    /// Share of the host's usable cores that was in use, 0 to 1.
+    pub cores_busy: f64,
+}
+
+/// Decides how many workers there are.
+pub trait Controller {
+    /// The wanted number of workers, of all pools together; each pool gets an even share, and at least one.
+    fn wanted(&mut self, seen: &Observation) -> usize;
+}
+
+impl<F: FnMut(&Observation) -> usize> Controller for F {
+    fn wanted(&mut self, seen: &Observation) -> usize {
+        self(seen)
+    }
+}
