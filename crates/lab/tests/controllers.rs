@@ -1,0 +1,105 @@
+//! The controller of the number of workers on simulated servers: random workloads, each with its own best number.
+//!
+//! `PLIMSOLL_WORKLOADS=2000 cargo test --release -p plimsoll-lab --test controllers -- --nocapture` tries more of them than a
+//! test run has time for, and prints the distribution.
+
+use engine::{Kind, Model, Topology};
+use lab::simulate::{Costs, Law, Load, Observation, Route, Setup, simulate, simulate_with};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use server::auto::{Observation as Seen, PoolSize};
+
+/// Workloads that are tried where nobody asks for more.
+const WORKLOADS: usize = 10;
+
+/// Seconds between two decisions, as in the server.
+const TICK_S: f64 = 0.1;
+
+/// Most workers.
+const MOST: usize = 1024;
+
+/// A host, and work that sleeps and computes, drawn at random.
+fn workload(seed: u64) -> Setup {
+    let mut dice = ChaCha8Rng::seed_from_u64(seed);
+    let mut log = |low: f64, high: f64| (dice.random_range(low.ln()..high.ln())).exp();
+    let (sleep_us, spin_us) = (log(50.0, 30_000.0), log(20.0, 500.0));
+    let connections = log(8.0, 500.0) as usize;
+    let cores = dice.random_range(1..=4_usize);
+    let route =
+        |share: f64, sleep_us: f64, spin_us: f64| Route { share, sleep_us, spin_us, law: Law::Exponential };
+    let mix = match dice.random_range(0..3) {
+        0 => vec![route(1.0, sleep_us, spin_us)],
+        1 => vec![route(1.0, 0.0, spin_us)],
+        _ => vec![route(0.9, 0.0, spin_us), route(0.1, sleep_us, spin_us)],
+    };
+    let topology = Topology { reactors: cores, workers: cores, ..Model::ReusePortPool.row(cores, 10_000) };
+    assert_eq!(topology.driver, Kind::Epoll);
+    Setup {
+        seed,
+        seconds: 3.0,
+        warmup_s: 5.0,
+        cores: cores as f64,
+        load_share: 0.0,
+        topology,
+        costs: Costs { reactor_us: 10.0, handoff_us: 2.0, lock_us: 0.0 },
+        load: Load::Closed { connections, think_us: 0.0, client_us: 0.0 },
+        mix,
+    }
+}
+
+/// The throughput with the best of some fixed numbers of workers.
+fn best_fixed(setup: &Setup) -> f64 {
+    let sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+    let rate = |workers: usize| {
+        let topology = Topology { workers, ..setup.topology };
+        // It does not have to find anything out.
+        simulate(&Setup { topology, warmup_s: 0.5, ..setup.clone() }).unwrap().throughput
+    };
+    sizes.map(rate).into_iter().fold(0.0, f64::max)
+}
+
+/// The throughput under the controller, and the coefficient of variation of the number of workers while that was measured.
+fn controlled(setup: &Setup) -> (f64, f64) {
+    let mut size = PoolSize::new(setup.topology.workers, MOST);
+    let (mut now, mut sizes) = (0.0, Vec::new());
+    let mut controller = |seen: &Observation| {
+        now += seen.seconds;
+        let (cores_busy, own_busy) = (seen.cores_busy, seen.cores_busy);
+        let Observation { seconds, workers, busy, waiting, done, .. } = *seen;
+        let seen = Seen { seconds, workers, busy, waiting, done, cores_busy, own_busy };
+        let wanted = size.step(&seen).map_or(workers, |(wanted, _)| wanted);
+        if now > setup.warmup_s {
+            sizes.push(wanted as f64);
+        }
+        wanted
+    };
+    let outcome = simulate_with(setup, TICK_S, &mut controller).unwrap();
+    let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+    let variance = sizes.iter().map(|size| (size - mean).powi(2)).sum::<f64>() / sizes.len() as f64;
+    (outcome.throughput, variance.sqrt() / mean)
+}
+
+#[test]
+fn whatever_the_work_is_its_workers_are_found_and_kept() {
+    let count =
+        std::env::var("PLIMSOLL_WORKLOADS").ok().and_then(|text| text.parse().ok()).unwrap_or(WORKLOADS);
+    let mut found: Vec<(f64, f64, u64)> = (0..count as u64)
+        .map(|seed| {
+            let setup = workload(seed);
+            let (rate, variation) = controlled(&setup);
+            (rate / best_fixed(&setup), variation, seed)
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = |share: f64| found[(share * (count - 1) as f64) as usize];
+    let restless = found.iter().filter(|(_, variation, _)| *variation > 0.2).count();
+    println!(
+        "{count} workloads: throughput / best fixed: least {:?}, 5 % {:.3}, median {:.3}; workers vary by over 20 % in {restless}",
+        at(0.0),
+        at(0.05).0,
+        at(0.5).0
+    );
+    assert!(at(0.0).0 > 0.8, "{:?}", &found[..5.min(count)]);
+    assert!(at(0.05).0 > 0.9, "{:?}", &found[..5.min(count)]);
+    assert!(restless * 10 <= count, "{restless} of {count}");
+}
