@@ -16,6 +16,7 @@ mod fake;
 pub mod fit;
 mod gates;
 mod key;
+mod noise;
 mod order;
 mod plan;
 mod process;

@@ -11,7 +11,7 @@ mod expect;
 mod fault;
 pub mod fleet;
 pub mod hdr;
-mod host;
+pub mod host;
 pub mod link;
 mod mix;
 mod notation;
