@@ -18,7 +18,7 @@ const TIMEOUT_S: f64 = 15.0;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// The load generator: `plimsoll`, `ab`, `wrk` or `h2load`; ours if nothing is said.
+    /// The load generator: `plimsoll`, `ab`, `wrk`, `h2load` or `tsung`; ours if nothing is said.
     pub engine: Option<String>,
     /// Open loop at this rate, as `plimsoll bench --rate` reads it; `closed` for none.
     pub rate: Option<String>,
@@ -145,7 +145,10 @@ mod tests {
             "x.toml: line 5: load.link: wrk cannot do \"delay=20ms\": only the engine plimsoll can"
         );
         let why = refused("engine = \"{tool}s\"");
-        assert_eq!(why, "x.toml: line 5: load.engine: \"wrks\": there are plimsoll, ab, wrk and h2load");
+        assert_eq!(
+            why,
+            "x.toml: line 5: load.engine: \"wrks\": there are plimsoll, ab, wrk, h2load and tsung"
+        );
         assert!(refused("rate = \"{tool}\"").starts_with("x.toml: line 5: load.rate: \"wrk\" is no number"));
         assert!(refused("engine = \"{tool}\"\nrate = \"100\"").contains("load.rate: wrk cannot do"));
     }

@@ -219,6 +219,35 @@ fn other_load_generators_find_what_ours_finds() {
 }
 
 #[test]
+fn what_source_d_measured_with_finds_what_ours_finds() {
+    if !has("tsung", "tsung") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("tsung.toml"), dir.path().join("out"));
+    fs::write(
+        &file,
+        "title = \"t\"\npaths = [\"/work?sleep=10ms&bytes=100\"]\nconnections = [8]\nclose = [false, true]\nduration_s = 2\n\
+         rounds = 1\n[load]\nengine = \"tsung\"\n[[file]]\npath = \"x\"\nbytes = 1\n[[target]]\nname = \"pool\"\n\
+         model = \"reactor-pool\"\nargs = [\"--workloads\", \"--workers\", \"4\"]\n",
+    )
+    .unwrap();
+    output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--out").arg(&out));
+    let results = results(&out);
+    let runs = results["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let outcome = &run["outcome"];
+        let (rate, mean) = (&outcome["requests_per_second"], &outcome["response_time_us"]["mean"]);
+        assert!((250.0..=420.0).contains(&rate.as_f64().unwrap()), "{}: {run}", run["cell"]);
+        // Eight users, half of whom wait for a worker: 20 ms each.
+        assert!((15e3..=40e3).contains(&mean.as_f64().unwrap()), "{}: {mean}", run["cell"]);
+        assert_eq!(outcome["statuses"]["200"], outcome["requests"]);
+        assert!(outcome["client"]["cpu_s"].as_f64().unwrap() > 0.0, "{}", outcome["client"]);
+    }
+}
+
+#[test]
 fn the_sources_experiments_run_for_a_few_seconds_each() {
     for name in [
         "reactor-study",
