@@ -36,6 +36,7 @@ mod threshold;
 mod timeline;
 pub mod verdict;
 mod watch;
+pub mod webbench;
 
 pub use engine::Stop as Switch;
 pub use error::Error;

@@ -20,7 +20,7 @@ pub struct Outcome {
     pub plan: Plan,
     /// Threads that were used.
     pub threads: u32,
-    /// What they waited with: `io_uring` or `epoll`.
+    /// What they waited with: `io_uring` or `epoll`, or `blocking` for a thread per client.
     #[serde(default)]
     pub driver: String,
     /// Seconds measured (without warm-up).

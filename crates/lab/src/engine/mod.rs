@@ -1,4 +1,4 @@
-//! Other load generators as the load of an experiment.
+//! Other load generators as the load of an experiment, and one like Webbench.
 
 mod ab;
 mod child;
@@ -7,7 +7,7 @@ mod text;
 mod tsung;
 mod wrk;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use load::host::Sample;
@@ -22,29 +22,33 @@ pub(crate) enum Engine {
     Wrk,
     H2load,
     Tsung,
+    Webbench,
 }
 
 impl Engine {
-    pub(crate) const ALL: [Engine; 4] = [Engine::Ab, Engine::Wrk, Engine::H2load, Engine::Tsung];
+    pub(crate) const ALL: [Engine; 5] =
+        [Engine::Ab, Engine::Wrk, Engine::H2load, Engine::Tsung, Engine::Webbench];
 
-    /// Its name, which is that of its program.
+    /// Its name, which is that of its program if it is one.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Engine::Ab => "ab",
             Engine::Wrk => "wrk",
             Engine::H2load => "h2load",
             Engine::Tsung => "tsung",
+            Engine::Webbench => "webbench",
         }
     }
 
-    /// The Debian package it comes in.
-    fn package(self) -> &'static str {
-        match self {
+    /// Its program, where the host has it.
+    fn program(self) -> Result<PathBuf, String> {
+        let name = self.name();
+        let package = match self {
             Engine::Ab => "apache2-utils",
-            Engine::Wrk => "wrk",
             Engine::H2load => "nghttp2-client",
-            Engine::Tsung => "tsung",
-        }
+            _ => name,
+        };
+        find(name).ok_or_else(|| format!("{name} is not installed: apt-get install {package}"))
     }
 
     /// The one of this name.
@@ -53,7 +57,9 @@ impl Engine {
     /// Nothing of this name is known.
     pub(crate) fn named(name: &str) -> Result<Self, String> {
         let known = Engine::ALL.into_iter().find(|engine| engine.name() == name);
-        known.ok_or_else(|| format!("load.engine: {name:?}: there are plimsoll, ab, wrk, h2load and tsung"))
+        known.ok_or_else(|| {
+            format!("load.engine: {name:?}: there are plimsoll, ab, wrk, h2load, tsung and webbench")
+        })
     }
 
     /// Runs a load; `watch` is called with the phase every now and then.
@@ -66,17 +72,23 @@ impl Engine {
         stop: &Switch,
         watch: &mut dyn FnMut(Phase),
     ) -> Result<Outcome, String> {
-        let name = self.name();
-        let program = find(name)
-            .ok_or_else(|| format!("{name} is not installed: apt-get install {}", self.package()))?;
         let Stop::Seconds(seconds) = plan.stop else { return Err("a number of seconds is needed".into()) };
+        let twice = |tool, watch: &mut dyn FnMut(Phase)| {
+            run_twice(&self.program()?, tool, plan, seconds, stop, watch)
+                .map_err(|error| format!("{}: {error}", self.name()))
+        };
         let mut outcome = match self {
-            Engine::Ab => run_twice(&program, (ab::words, ab::read), plan, seconds, stop, watch),
-            Engine::Wrk => run_twice(&program, (wrk::words, wrk::read), plan, seconds, stop, watch),
-            Engine::H2load => run_twice(&program, (h2load::words, h2load::read), plan, seconds, stop, watch),
-            Engine::Tsung => tsung::run(&program, plan, seconds, stop, watch),
-        }
-        .map_err(|error| format!("{name}: {error}"))?;
+            Engine::Ab => twice((ab::words, ab::read), watch)?,
+            Engine::Wrk => twice((wrk::words, wrk::read), watch)?,
+            Engine::H2load => twice((h2load::words, h2load::read), watch)?,
+            Engine::Tsung => tsung::run(&self.program()?, plan, seconds, stop, watch)
+                .map_err(|error| format!("tsung: {error}"))?,
+            // Ours, and judged already.
+            Engine::Webbench => {
+                return load::webbench::run_until(plan, stop, &mut |progress| watch(progress.phase))
+                    .map_err(|error| format!("webbench: {error}"));
+            }
+        };
         outcome.client.cpu_us_per_request = outcome.client.cpu_s * 1e6 / outcome.requests.max(1) as f64;
         outcome.response_time_us.count = outcome.requests;
         let suspicions = std::mem::take(&mut outcome.verdict);

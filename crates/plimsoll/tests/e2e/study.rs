@@ -248,6 +248,31 @@ fn what_source_d_measured_with_finds_what_ours_finds() {
 }
 
 #[test]
+fn clients_like_source_as_find_what_ours_finds() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("webbench.toml"), dir.path().join("out"));
+    fs::write(
+        &file,
+        "title = \"t\"\npaths = [\"/work?sleep=10ms\"]\nconnections = [8]\nclose = [true]\nduration_s = 1\nrounds = 1\n\
+         [load]\nengine = \"{engine}\"\n[factor]\nengine = [\"plimsoll\", \"webbench\"]\n\
+         [[file]]\npath = \"x\"\nbytes = 1\n[[target]]\nname = \"pool\"\nmodel = \"reactor-pool\"\n\
+         args = [\"--workloads\", \"--workers\", \"4\"]\n",
+    )
+    .unwrap();
+    output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--out").arg(&out));
+    let results = results(&out);
+    let runs = results["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let outcome = &run["outcome"];
+        let rate = outcome["requests_per_second"].as_f64().unwrap();
+        assert!((250.0..=410.0).contains(&rate), "{}: {rate}", run["cell"]);
+        let is_ours = run["cell"]["condition"]["engine"] == "plimsoll";
+        assert_eq!(outcome["driver"] == "blocking", !is_ours, "{}", outcome["driver"]);
+    }
+}
+
+#[test]
 fn the_sources_experiments_run_for_a_few_seconds_each() {
     for name in [
         "reactor-study",
