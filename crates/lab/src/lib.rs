@@ -20,6 +20,7 @@ mod noise;
 mod order;
 mod plan;
 mod process;
+pub mod queue;
 pub mod report;
 mod results;
 mod run;

@@ -2,6 +2,7 @@
 
 mod claims;
 mod findings;
+mod queueing;
 mod scaling;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
     results.verdict = judge_all(results, &rates);
     results.findings = findings::findings(results);
     results.findings.extend(scaling::sentences(results));
+    results.findings.extend(queueing::sentences(results));
 }
 
 impl Metric {
