@@ -79,6 +79,13 @@ fn a_known_surface_comes_out_with_its_best_cells_claims_and_charts() {
     if has("chromium", "chromium") {
         draws_every_chart(&out.join("report.html"));
     }
+    output_of(plimsoll().args(["lab", "report", "--surface"]).arg(&out));
+    let html = fs::read_to_string(out.join("report.html")).unwrap();
+    assert_eq!((html.matches("id=\"surface-").count(), html.matches("id=\"heat-").count()), (2, 2));
+    assert!(html.len() < 2_000_000, "{} bytes", html.len());
+    if has("chromium", "chromium") {
+        draws_every_chart(&out.join("report.html"));
+    }
     let csv = fs::read_to_string(out.join("cells.csv")).unwrap();
     assert!(csv.contains("\"pool\",\"reactors 1, workers 4\",\"time 10ms\",8,"), "{csv}");
 }
