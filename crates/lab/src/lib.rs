@@ -7,6 +7,8 @@ mod cell;
 mod command;
 pub mod compare;
 mod cores;
+#[cfg(test)]
+mod coverage;
 mod database;
 mod engine;
 mod environment;
