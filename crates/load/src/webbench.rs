@@ -36,6 +36,12 @@ use crate::watch::{Seen, Watch};
 /// Stack of a client, in bytes: 20,000 of them take little more than what the kernel needs for their threads.
 const STACK: usize = 64 * 1024;
 
+/// Mappings of memory that a thread takes: its stack and that of its signals, and a guard of either.
+const MAPPINGS: u64 = 4;
+
+/// Mappings that a process has beside its threads, with room to spare.
+const BESIDE: u64 = 1000;
+
 /// What a client reads at once, in bytes.
 const PIECE: usize = 4096;
 
@@ -89,7 +95,7 @@ pub fn run_until(
                 let clients = plan.connections;
                 Error::Plan(format!(
                     "client {index} of {clients} cannot be started, and each takes a thread: {error}; raise \
-                     vm.max_map_count (four for each client), ulimit -u and kernel.threads-max, or ask for fewer"
+                     ulimit -u and kernel.threads-max, or ask for fewer"
                 ))
             })?;
         }
@@ -123,6 +129,8 @@ impl Job {
                 "clients that block can do nothing but ask for one page again and again for some seconds";
             return Err(Error::Plan(text.into()));
         }
+        let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+        mappings(connections, most.and_then(|most| most.trim().parse().ok()).unwrap_or(u64::MAX))?;
         let target = Target::parse(&plan.url)?;
         Ok(Job {
             address: target.resolve()?,
@@ -212,6 +220,19 @@ impl Job {
     }
 }
 
+/// Whether a process may have the mappings of memory that so many clients take.
+fn mappings(clients: u32, most: u64) -> Result<(), Error> {
+    let needed = u64::from(clients) * MAPPINGS + BESIDE;
+    if needed <= most {
+        return Ok(());
+    }
+    Err(Error::Plan(format!(
+        "{clients} clients take {needed} mappings of memory, and a process may have {most} here: sysctl \
+         vm.max_map_count={needed}, or ask for {} clients",
+        most.saturating_sub(BESIDE) / MAPPINGS
+    )))
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -239,6 +260,16 @@ mod tests {
     fn the_status_is_read_from_the_beginning_of_an_answer() {
         assert_eq!(status(b"HTTP/1.0 404 Not Found\r\n"), Some(404));
         assert_eq!([status(b"HTTP/1.1"), status(b"HTTP/1.1 20"), status(b"SSH-2.0-x 200")], [None; 3]);
+    }
+
+    #[test]
+    fn more_clients_than_a_process_can_have_are_refused_before_any_is_started() {
+        assert!(mappings(16_000, 65_530).is_ok());
+        assert_eq!(
+            mappings(20_000, 65_530).unwrap_err().to_string(),
+            "20000 clients take 81000 mappings of memory, and a process may have 65530 here: sysctl \
+             vm.max_map_count=81000, or ask for 16132 clients"
+        );
     }
 
     #[test]
