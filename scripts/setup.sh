@@ -25,7 +25,7 @@ command_of() {
         golang-go) echo go ;;
         default-jdk-headless) echo javac ;;
         nodejs) echo node ;;
-        chromium | curl | strace | valgrind | wget | wrk) echo "$1" ;;
+        chromium | curl | strace | tsung | valgrind | wget | wrk) echo "$1" ;;
         *) echo "" ;;
     esac
 }

@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 scripts/setup.sh cc c++ curl wget iproute2 apache2-utils wrk nghttp2-client chromium nginx-light strace \
-    python3-requests python3-httpx nodejs golang-go default-jdk-headless
+    python3-requests python3-httpx nodejs golang-go default-jdk-headless tsung
 
 step() { printf '\n== %s\n' "$*"; "$@"; }
 

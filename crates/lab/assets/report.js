@@ -84,7 +84,44 @@
     };
   };
 
+  // A surface that was projected before: places are from 0 to 1, and its pieces come from back to front.
+  const surface = (given) => {
+    const ink = dark.matches ? "#e6ebf1" : "#1b2430", soft = dark.matches ? "#9aa7b5" : "#5a6675";
+    const values = given.pieces.map((piece) => piece.value[0]);
+    const piece = (params, api) => ({ type: "polygon", shape: { points: [1, 3, 5, 7].map((at) => api.coord([api.value(at), api.value(at + 1)])) },
+      style: { fill: api.visual("color"), stroke: dark.matches ? "#000000" : "#ffffff", lineWidth: 0.5 } });
+    const line = (params, api) => {
+      const from = api.coord([api.value(0), api.value(1)]), to = api.coord([api.value(2), api.value(3)]);
+      return { type: "line", shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] }, style: { stroke: soft, lineWidth: 1 } };
+    };
+    const text = (params, api) => {
+      const one = given.texts[params.dataIndex], at = api.coord([api.value(0), api.value(1)]);
+      return { type: "text", style: { text: one.text, x: at[0], y: at[1], align: one.side, verticalAlign: "middle", fill: one.name ? ink : soft,
+        fontSize: 12, fontWeight: one.name ? "bold" : "normal" } };
+    };
+    const hidden = { type: "value", min: 0, max: 1, show: false };
+    const silent = { type: "custom", silent: true, tooltip: { show: false } };
+    return {
+      aria: { enabled: true, label: { description: given.description } },
+      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: "inherit" },
+      tooltip: { backgroundColor: dark.matches ? "#1a222b" : "#fff", textStyle: { color: ink },
+        formatter: (p) => { const b = document.createElement("b"); b.textContent = p.name; return b.outerHTML + "<br>" + short(p.value[0]) + " " + given.unit; } },
+      grid: { left: 56, right: 96, top: 32, bottom: 16 }, xAxis: hidden, yAxis: hidden,
+      visualMap: { min: Math.min(...values), max: Math.max(...values), dimension: 0, seriesIndex: 1, calculable: false, orient: "vertical", right: 0, top: "middle",
+        textStyle: { color: soft }, formatter: short, inRange: { color: ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"] } },
+      series: [
+        { ...silent, data: given.lines, renderItem: line, z: 1 },
+        { type: "custom", data: given.pieces, renderItem: piece, encode: { x: [1, 3, 5, 7], y: [2, 4, 6, 8] }, z: 2 },
+        { ...silent, data: given.texts.map((one) => one.value), renderItem: text, z: 3 },
+        { type: "scatter", data: [given.best.at], symbol: "diamond", symbolSize: 12, silent: true, tooltip: { show: false }, z: 4,
+          itemStyle: { color: "#D55E00", borderColor: "#ffffff", borderWidth: 1 },
+          label: { show: true, position: "top", formatter: given.best.text, color: ink, textBorderColor: dark.matches ? "#12181f" : "#ffffff", textBorderWidth: 3 } },
+      ],
+    };
+  };
+
   const options = (given) => {
+    if (given.kind === "surface") { return surface(given); }
     if (given.kind === "forest") { return forest(given); }
     if (given.kind === "heat") { return heat(given); }
     const mode = dark.matches ? "dark" : "light", palette = colours[mode];

@@ -110,7 +110,8 @@ impl Campaign<'_> {
     }
 }
 
-fn judged(measured: Result<(Outcome, ServerUse), String>, run: Run) -> Run {
+/// A run as it is kept: judged, or with the reason why there are no figures.
+pub(crate) fn judged(measured: Result<(Outcome, ServerUse), String>, run: Run) -> Run {
     match measured {
         Ok((outcome, server)) => {
             let verdict = judge_run(&outcome, &server);

@@ -5,6 +5,7 @@ use load::{Outcome, Verdict};
 
 use load::sample::ServerUse;
 
+use crate::noise::{DISTURBED, Drift, disturbed};
 use crate::results::{Results, Run};
 use crate::stats::variation;
 
@@ -23,7 +24,8 @@ const OBSERVED_OTHERWISE: &str = "the server was observed over another time than
 /// Judges one run by what the load measured, and how the server was observed.
 pub(crate) fn judge_run(outcome: &Outcome, server: &ServerUse) -> Verdict {
     let mut verdict = judge(outcome);
-    observed_otherwise(outcome, server).into_iter().for_each(|reason| verdict.suspect(reason));
+    let reasons = [observed_otherwise(outcome, server), disturbed(outcome, server)];
+    reasons.into_iter().flatten().for_each(|reason| verdict.suspect(reason));
     verdict
 }
 
@@ -54,6 +56,10 @@ pub(crate) fn judge_all(results: &Results, rates: &[(String, Vec<f64>)]) -> Verd
     }
     judge_runs(runs, &mut verdict);
     judge_spread(rates, &mut verdict);
+    Drift::of(results)
+        .and_then(|drift| drift.reason())
+        .into_iter()
+        .for_each(|reason| verdict.suspect(reason));
     verdict
 }
 
@@ -79,6 +85,8 @@ fn judge_runs(runs: &[Run], verdict: &mut Verdict) {
     }
     let observed = measured().filter(|(outcome, server)| observed_otherwise(outcome, server).is_some());
     say(observed.count(), OBSERVED_OTHERWISE);
+    let busy = measured().filter(|(outcome, server)| disturbed(outcome, server).is_some());
+    say(busy.count(), DISTURBED);
 }
 
 fn judge_spread(rates: &[(String, Vec<f64>)], verdict: &mut Verdict) {

@@ -153,7 +153,7 @@ impl Drop for Server {
 }
 
 /// Kills what still runs of these processes, so that nothing of them disturbs the next run.
-fn kill_and_wait(members: &[Process]) {
+pub(crate) fn kill_and_wait(members: &[Process]) {
     let start = Instant::now();
     loop {
         let left: Vec<_> = members.iter().filter(|member| member.runs()).collect();

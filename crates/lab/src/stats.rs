@@ -3,13 +3,15 @@
 //! A round is the unit: the requests of one run are not independent of each other, so they are never pooled
 //! as if they were.
 
+mod exact;
+
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::results::Estimate;
 
-/// Resamples of a bootstrap.
+/// Resamples of a bootstrap of many values; that of few is counted, not drawn.
 const RESAMPLES: usize = 10_000;
 
 /// The middle value; the mean of the two middle ones of an even number. `None` without values.
@@ -28,6 +30,9 @@ pub(crate) fn estimate(values: &[f64], seed: u64) -> Option<Estimate> {
 }
 
 fn estimate_by(resamples: usize, values: &[f64], seed: u64) -> Option<Estimate> {
+    if let Some(medians) = exact::medians(values) {
+        return counted(median(values)?, medians);
+    }
     let mut resample = Resample::of(values);
     interval(resamples, seed, median(values)?, |random| resample.median(random))
 }
@@ -40,6 +45,10 @@ pub(crate) fn ratio(numerator: &[f64], denominator: &[f64], seed: u64) -> Option
 
 fn ratio_by(resamples: usize, numerator: &[f64], denominator: &[f64], seed: u64) -> Option<Estimate> {
     let middle = median(numerator)? / median(denominator)?;
+    if let (Some(above), Some(below)) = (exact::medians(numerator), exact::medians(denominator)) {
+        let over = |(a, p): (f64, f64)| below.iter().map(move |(b, q)| (a / b, p * q));
+        return counted(middle, above.into_iter().flat_map(over).collect());
+    }
     let (mut above, mut below) = (Resample::of(numerator), Resample::of(denominator));
     interval(resamples, seed, middle, |random| Some(above.median(random)? / below.median(random)?))
 }
@@ -99,7 +108,16 @@ fn interval(
     let mut drawn: Vec<f64> = (0..resamples).filter_map(|_| draw(&mut random)).collect();
     drawn.sort_unstable_by(f64::total_cmp);
     let at = |p: f64| drawn.get(((drawn.len() as f64 - 1.0) * p).round() as usize).copied();
-    let found = Estimate { median, low: at(0.025)?, high: at(0.975)? };
+    finite(Estimate { median, low: at(0.025)?, high: at(0.975)? })
+}
+
+/// The middle 95 % of values that are known with how likely each is.
+fn counted(median: f64, values: Vec<(f64, f64)>) -> Option<Estimate> {
+    let (low, high) = exact::middle(values)?;
+    finite(Estimate { median, low, high })
+}
+
+fn finite(found: Estimate) -> Option<Estimate> {
     [found.median, found.low, found.high].iter().all(|value| value.is_finite()).then_some(found)
 }
 

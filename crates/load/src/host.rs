@@ -4,19 +4,25 @@ use std::fs;
 
 use crate::outcome::Host;
 
+/// Seconds of a tick of /proc/stat: USER_HZ is 100 on every architecture but Alpha.
+const TICK_S: f64 = 0.01;
+
 /// Counters of the host at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sample {
+pub struct Sample {
     listen_drops: u64,
     time_wait_overflows: u64,
     retransmitted_segments: u64,
     stolen: u64,
+    /// Of all processes, in user and in system mode. Interrupts are nobody's, and are left out.
+    processes: u64,
     /// All processor time, idle included.
     ticks: u64,
 }
 
 impl Sample {
-    pub(crate) fn now() -> Self {
+    /// What they are now; what this kernel does not tell is 0.
+    pub fn now() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let (netstat, snmp, stat) = (read("/proc/net/netstat"), read("/proc/net/snmp"), read("/proc/stat"));
         // "cpu user nice system idle iowait irq softirq steal .." (proc(5)); guests are in user already.
@@ -34,12 +40,13 @@ impl Sample {
             time_wait_overflows: counter(&netstat, "TcpExt:", "TCPTimeWaitOverflow"),
             retransmitted_segments: counter(&snmp, "Tcp:", "RetransSegs"),
             stolen: cpu.get(7).copied().unwrap_or(0),
+            processes: cpu.iter().take(3).sum(),
             ticks: cpu.iter().sum(),
         }
     }
 
     /// What was counted since an earlier moment.
-    pub(crate) fn since(&self, earlier: &Sample) -> Host {
+    pub fn since(&self, earlier: &Sample) -> Host {
         let ticks = self.ticks.saturating_sub(earlier.ticks);
         let stolen = self.stolen.saturating_sub(earlier.stolen);
         Host {
@@ -49,6 +56,8 @@ impl Sample {
                 .retransmitted_segments
                 .saturating_sub(earlier.retransmitted_segments),
             stolen_share: if ticks > 0 { stolen as f64 / ticks as f64 } else { 0.0 },
+            processes_s: self.processes.saturating_sub(earlier.processes) as f64 * TICK_S,
+            processors_s: ticks as f64 * TICK_S,
         }
     }
 }
@@ -82,5 +91,12 @@ mod tests {
         assert_eq!([counter(text, "TcpExt:", "ListenDrops"), counter(text, "TcpExt:", "C")], [22, 0]);
         let now = Sample::now();
         assert!(now.ticks > 0, "{now:?}");
+    }
+
+    #[test]
+    fn the_time_of_processes_is_part_of_that_of_the_processors() {
+        let earlier = Sample { processes: 100, ticks: 1000, ..Sample::default() };
+        let host = Sample { processes: 150, stolen: 4, ticks: 1400, ..Sample::default() }.since(&earlier);
+        assert_eq!((host.processes_s, host.processors_s, host.stolen_share), (0.5, 4.0, 0.01));
     }
 }

@@ -11,7 +11,7 @@ mod expect;
 mod fault;
 pub mod fleet;
 pub mod hdr;
-mod host;
+pub mod host;
 pub mod link;
 mod mix;
 mod notation;
@@ -36,6 +36,7 @@ mod threshold;
 mod timeline;
 pub mod verdict;
 mod watch;
+pub mod webbench;
 
 pub use engine::Stop as Switch;
 pub use error::Error;

@@ -20,7 +20,7 @@ pub struct Outcome {
     pub plan: Plan,
     /// Threads that were used.
     pub threads: u32,
-    /// What they waited with: `io_uring` or `epoll`.
+    /// What they waited with: `io_uring` or `epoll`, or `blocking` for a thread per client.
     #[serde(default)]
     pub driver: String,
     /// Seconds measured (without warm-up).
@@ -138,6 +138,12 @@ pub struct Host {
     pub retransmitted_segments: u64,
     /// Share of the processor time that the host of this virtual machine took away, 0 to 1.
     pub stolen_share: f64,
+    /// Processor time of all processes of this host, the load's and the server's own too, in seconds.
+    #[serde(default)]
+    pub processes_s: f64,
+    /// Processor time that there was to be had, on all processors together, in seconds; 0 where that is not known.
+    #[serde(default)]
+    pub processors_s: f64,
 }
 
 /// From when on a load was steady, by the rule MSER-5 on its rate over time.

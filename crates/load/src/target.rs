@@ -58,6 +58,11 @@ impl Target {
         addresses.next().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
     }
 
+    /// A request of HTTP/1.0, which ends with its connection.
+    pub(crate) fn request_of_1_0(&self) -> Vec<u8> {
+        format!("GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", self.path, self.authority).into_bytes()
+    }
+
     /// The plan's request, for another path than the URL's if there is one.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The `index`-th of `parts` shares of `whole`, as even as can be.
-fn share(whole: u64, index: u32, parts: u32) -> u64 {
+pub(crate) fn share(whole: u64, index: u32, parts: u32) -> u64 {
     let (index, parts) = (u64::from(index), u64::from(parts));
     whole / parts + u64::from(index < whole % parts)
 }

@@ -266,3 +266,30 @@ fn requests_that_are_sent_at_once_are_all_answered_or_counted() {
     let bad = Plan { pipeline: 8, close: true, ..plan(address, 80) };
     assert!(run(&bad, &mut |_| ()).unwrap_err().to_string().contains("pipelining is for closed loops"));
 }
+
+#[test]
+fn clients_that_block_count_what_a_server_answers_and_what_it_does_not() {
+    let of = |address: SocketAddr, seconds: f64| {
+        let stop = Stop::Seconds(seconds);
+        let plan = Plan { connections: 40, stop, close: true, ..Plan::new(format!("http://{address}/")) };
+        load::webbench::run_until(&plan, &Switch::default(), &mut |_| {}).unwrap()
+    };
+    // Each client has one request at a time, of 50 ms: 40 x 20 per second at most.
+    let slow = server(|mut stream| {
+        assert!(request(&mut stream));
+        thread::sleep(Duration::from_millis(50));
+        let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nhello");
+    });
+    let outcome = of(slow, 1.0);
+    assert!((200..=800).contains(&outcome.requests) && outcome.errors.total() == 0, "{outcome:?}");
+    assert_eq!(outcome.statuses[&200], outcome.requests + outcome.drained);
+    assert_eq!(outcome.bytes_received, outcome.requests * 24);
+    assert!(outcome.response_time_us.min >= 50_000 && outcome.connect_us.count > 0, "{outcome:?}");
+    assert_eq!((outcome.threads, outcome.duration_s), (40, 1.0));
+    let silent = of(closing_after(b""), 0.3);
+    assert!(silent.requests == 0 && silent.errors.closed_early > 0, "{silent:?}");
+    let wrong = of(closing_after(b"SSH-2.0-x\r\n"), 0.3);
+    assert!(wrong.requests == 0 && wrong.errors.malformed > 0, "{wrong:?}");
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert!(of(nobody, 0.3).errors.connect_refused > 0);
+}

@@ -18,7 +18,7 @@ const TIMEOUT_S: f64 = 15.0;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// The load generator: `plimsoll`, `ab`, `wrk` or `h2load`; ours if nothing is said.
+    /// The load generator: `plimsoll`, `ab`, `wrk`, `h2load`, `tsung` or `webbench`; ours if nothing is said.
     pub engine: Option<String>,
     /// Open loop at this rate, as `plimsoll bench --rate` reads it; `closed` for none.
     pub rate: Option<String>,
@@ -105,6 +105,9 @@ impl Plan {
         if let Some((what, value)) = beyond.into_iter().find_map(|(what, value)| Some((what, value?))) {
             return Err(format!("load.{what}: {name} cannot do {value:?}: only the engine plimsoll can"));
         }
+        if engine == Engine::Webbench && !key.close {
+            return Err("load.engine: webbench makes a connection per request: write close = [true]".into());
+        }
         // Several sources only make room for more connections; without them a generator says what it lacks.
         Ok(Some(engine))
     }
@@ -145,8 +148,25 @@ mod tests {
             "x.toml: line 5: load.link: wrk cannot do \"delay=20ms\": only the engine plimsoll can"
         );
         let why = refused("engine = \"{tool}s\"");
-        assert_eq!(why, "x.toml: line 5: load.engine: \"wrks\": there are plimsoll, ab, wrk and h2load");
+        assert_eq!(
+            why,
+            "x.toml: line 5: load.engine: \"wrks\": there are plimsoll, ab, wrk, h2load, tsung and webbench"
+        );
         assert!(refused("rate = \"{tool}\"").starts_with("x.toml: line 5: load.rate: \"wrk\" is no number"));
         assert!(refused("engine = \"{tool}\"\nrate = \"100\"").contains("load.rate: wrk cannot do"));
+    }
+
+    #[test]
+    fn clients_that_close_are_asked_for_as_such() {
+        let with = |close: &str| {
+            let text = format!(
+                "title = \"t\"\nconnections = [1]\npaths = [\"/\"]\nclose = [{close}]\nduration_s = 1\n[load]\n\
+                 engine = \"webbench\"\n[[target]]\nname = \"a\"\nmodel = \"reactor\"\n"
+            );
+            Plan::parse(&text, "x.toml").map(|_| ()).map_err(|error| error.to_string())
+        };
+        let why =
+            "x.toml: line 6: load.engine: webbench makes a connection per request: write close = [true]";
+        assert_eq!((with("true"), with("true, false")), (Ok(()), Err(why.to_string())));
     }
 }

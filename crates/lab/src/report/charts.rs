@@ -10,8 +10,8 @@ use super::grid::grids;
 use super::single::server;
 use crate::results::{Cell, Results, Run, fastest};
 
-/// Every chart of a report.
-pub(super) fn charts(results: &Results) -> Vec<Chart> {
+/// Every chart of a report, with surfaces if they are asked for.
+pub(super) fn charts(results: &Results, surfaces: bool) -> Vec<Chart> {
     let mut charts = over_conditions(results);
     // Where conditions change they are the picture; otherwise it is the number of connections.
     if charts.is_empty() {
@@ -23,7 +23,7 @@ pub(super) fn charts(results: &Results) -> Vec<Chart> {
         }
     }
     charts.extend(forests(results));
-    charts.extend(grids(results));
+    charts.extend(grids(results, surfaces));
     charts.extend(runs(results));
     charts.extend(server_of_the_best(results));
     charts

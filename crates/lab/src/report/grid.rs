@@ -6,21 +6,34 @@ use serde_json::{Value, json};
 
 use super::chart::{Chart, line_with_whiskers};
 use super::format::{estimate, number};
+use super::surface::surface;
 use crate::key::{CellKey, levels};
 use crate::results::{Cell, Results, fastest};
 
 /// Most heat maps of a report; of more conditions than that, the first ones are shown.
 const MOST: usize = 24;
 
-/// A heat map or a slice for each target and condition where there is something to choose.
-pub(super) fn grids(results: &Results) -> Vec<Chart> {
+/// Most pieces of all surfaces of a report together: they take some 100 bytes each.
+const MOST_PIECES: usize = 5000;
+
+/// A heat map or a slice for each target and condition where there is something to choose; a surface too, if that is asked for.
+pub(super) fn grids(results: &Results, surfaces: bool) -> Vec<Chart> {
     let mut grids = BTreeMap::<CellKey, Vec<&Cell>>::new();
     for cell in results.cells.iter().filter(|cell| !cell.key.setting.is_empty()) {
         let key = cell.key.without_setting();
         grids.entry(key).or_default().push(cell);
     }
     let grids = grids.iter().filter(|(_, cells)| cells.len() > 1).take(MOST);
-    grids.enumerate().flat_map(|(number_of, (key, cells))| charts(number_of, key, cells)).collect()
+    let mut charts: Vec<Chart> = grids
+        .enumerate()
+        .flat_map(|(number_of, (key, cells))| charts(number_of, key, cells, surfaces))
+        .collect();
+    let mut pieces = 0;
+    charts.retain(|chart| {
+        pieces += chart.options["pieces"].as_array().map_or(0, Vec::len);
+        chart.options["kind"] != "surface" || pieces <= MOST_PIECES
+    });
+    charts
 }
 
 /// The levels of a factor, in the order of their numbers where they have any.
@@ -41,7 +54,8 @@ pub(super) fn order(level: &str) -> f64 {
     level.parse::<f64>().ok().or(time).unwrap_or(f64::MAX)
 }
 
-fn charts(number_of: usize, key: &CellKey, cells: &[&Cell]) -> Vec<Chart> {
+fn charts(number_of: usize, key: &CellKey, cells: &[&Cell], surfaces: bool) -> Vec<Chart> {
+    let surface = |cells: &[&Cell], x, y| if surfaces { surface(number_of, key, cells, x, y) } else { None };
     let mut factors: Vec<(&str, Vec<&str>)> = cells[0]
         .key
         .setting
@@ -55,6 +69,7 @@ fn charts(number_of: usize, key: &CellKey, cells: &[&Cell]) -> Vec<Chart> {
         [only] => vec![slice(format!("slice-{number_of}"), key, cells, only, None)],
         [x, y] => {
             let mut all = vec![heat(number_of, key, cells, x, y)];
+            all.extend(surface(cells, x, y));
             all.push(slice(format!("slice-{number_of}-a"), key, cells, x, Some(y)));
             all.push(slice(format!("slice-{number_of}-b"), key, cells, y, Some(x)));
             all
@@ -71,12 +86,13 @@ fn charts(number_of: usize, key: &CellKey, cells: &[&Cell]) -> Vec<Chart> {
                         .all(|(name, _)| cell.key.setting.get(*name) == best.key.setting.get(*name))
                 })
                 .collect();
-            vec![heat(number_of, key, &rest, x, y)]
+            let heat = heat(number_of, key, &rest, x, y);
+            [heat].into_iter().chain(surface(&rest, x, y)).collect()
         }
     }
 }
 
-fn title(key: &CellKey) -> String {
+pub(super) fn title(key: &CellKey) -> String {
     let condition = match key.condition.is_empty() {
         true => key.path.clone(),
         false => levels(&key.condition),
@@ -84,7 +100,7 @@ fn title(key: &CellKey) -> String {
     format!("{}, {condition}, {} connections", key.target, key.connections)
 }
 
-fn finding(cells: &[&Cell]) -> String {
+pub(super) fn finding(cells: &[&Cell]) -> String {
     let Some(best) = fastest(cells.iter().copied()) else { return "Nothing was measured.".into() };
     let rate = number(best.requests_per_second.median);
     let tied = cells.iter().filter(|cell| cell.tied_best && cell.key != best.key).count();
@@ -96,7 +112,7 @@ fn finding(cells: &[&Cell]) -> String {
     format!("Most requests per second with {}: {rate}{others}.", levels(&best.key.setting))
 }
 
-fn rows(cells: &[&Cell]) -> Vec<Vec<String>> {
+pub(super) fn rows(cells: &[&Cell]) -> Vec<Vec<String>> {
     cells
         .iter()
         .map(|cell| {
@@ -111,16 +127,21 @@ fn rows(cells: &[&Cell]) -> Vec<Vec<String>> {
         .collect()
 }
 
-const HEADING: [&str; 5] = ["setting", "requests/s", "p99 us", "rounds", ""];
+pub(super) const HEADING: [&str; 5] = ["setting", "requests/s", "p99 us", "rounds", ""];
 
 /// A factor with its levels.
-type Factor<'a> = (&'a str, Vec<&'a str>);
+pub(super) type Factor<'a> = (&'a str, Vec<&'a str>);
 
-fn heat(number_of: usize, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, y: &Factor<'_>) -> Chart {
-    let at = |cell: &Cell, (name, levels): &Factor<'_>| {
+/// Where a cell is in the grid of two factors.
+pub(super) fn place(cell: &Cell, x: &Factor<'_>, y: &Factor<'_>) -> Option<(usize, usize)> {
+    let at = |(name, levels): &Factor<'_>| {
         levels.iter().position(|level| cell.key.setting.get(*name).is_some_and(|own| own == level))
     };
-    let place = |cell: &Cell| Some((at(cell, x)?, at(cell, y)?));
+    Some((at(x)?, at(y)?))
+}
+
+fn heat(number_of: usize, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, y: &Factor<'_>) -> Chart {
+    let place = |cell: &Cell| place(cell, x, y);
     let data: Vec<Value> = cells
         .iter()
         .filter_map(|cell| place(cell).map(|(x, y)| json!([x, y, cell.requests_per_second.median.round()])))

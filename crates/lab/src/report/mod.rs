@@ -6,14 +6,16 @@ mod conditions;
 mod forest;
 mod format;
 mod grid;
+mod isometric;
 mod knee;
 mod page;
 mod single;
+mod surface;
 mod tables;
 mod text;
 
 pub(crate) use format::number;
 pub use knee::knee;
-pub use page::html;
+pub use page::{html, html_with_surfaces};
 pub use single::single;
 pub use text::{markdown, text_table};

@@ -20,12 +20,21 @@ const LIBRARY: &str = include_str!("../../assets/echarts.min.js");
 
 /// The whole report as one HTML file.
 pub fn html(results: &Results) -> String {
+    with_charts(results, &charts(results, false))
+}
+
+/// The same with a surface beside each heat map.
+pub fn html_with_surfaces(results: &Results) -> String {
+    with_charts(results, &charts(results, true))
+}
+
+fn with_charts(results: &Results, charts: &[Chart]) -> String {
     let (name, started) = (escape(&results.name), escape(&results.started));
     let page = Page {
         eyebrow: &format!("Plimsoll lab &middot; {name} &middot; <time>{started}</time>"),
         title: &results.title,
         verdict: &results.verdict,
-        charts: &charts(results),
+        charts,
         results: &json_for_script(&light(results)),
         plan: &results.plan,
         command: &results.command,

@@ -1,6 +1,7 @@
 //! Results as text: aligned columns for a terminal, and Markdown.
 
 use super::format::{estimate, number};
+use crate::noise;
 use crate::results::{Cell, Results};
 
 /// The cells in aligned columns, the budgets, and the verdict.
@@ -94,6 +95,9 @@ pub fn markdown(results: &Results) -> String {
             estimate(claim.ratio),
             claim.compared
         );
+    }
+    if let Some(noise) = noise::sentence(results) {
+        text += &format!("\n\n{noise}");
     }
     text += "\n\n\\* best of its row of connections, or not to be told from it. Medians over rounds with 95 % intervals.\n";
     text

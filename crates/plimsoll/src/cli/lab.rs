@@ -37,6 +37,9 @@ enum Command {
     Report {
         /// Directory of the experiment
         dir: PathBuf,
+        /// Draw a surface beside each heat map
+        #[arg(long)]
+        surface: bool,
     },
     /// Measure what requests cost here, and predict each topology on hosts with other numbers of cores
     Predict(super::predict::Args),
@@ -74,11 +77,12 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Run(args) => run_one(args),
         Command::Compare { first, second } => compare(&first, &second),
         Command::Predict(args) => super::predict::run(&args),
-        Command::Report { dir } => {
+        Command::Report { dir, surface } => {
             let results = read(&dir)?;
             let report = dir.join("report.html");
-            fs::write(&report, lab::report::html(&results))
-                .with_context(|| format!("cannot write {}", report.display()))?;
+            let html =
+                if surface { lab::report::html_with_surfaces(&results) } else { lab::report::html(&results) };
+            fs::write(&report, html).with_context(|| format!("cannot write {}", report.display()))?;
             println!("{}", report.display());
             Ok(ExitCode::SUCCESS)
         }

@@ -79,6 +79,13 @@ fn a_known_surface_comes_out_with_its_best_cells_claims_and_charts() {
     if has("chromium", "chromium") {
         draws_every_chart(&out.join("report.html"));
     }
+    output_of(plimsoll().args(["lab", "report", "--surface"]).arg(&out));
+    let html = fs::read_to_string(out.join("report.html")).unwrap();
+    assert_eq!((html.matches("id=\"surface-").count(), html.matches("id=\"heat-").count()), (2, 2));
+    assert!(html.len() < 2_000_000, "{} bytes", html.len());
+    if has("chromium", "chromium") {
+        draws_every_chart(&out.join("report.html"));
+    }
     let csv = fs::read_to_string(out.join("cells.csv")).unwrap();
     assert!(csv.contains("\"pool\",\"reactors 1, workers 4\",\"time 10ms\",8,"), "{csv}");
 }
@@ -216,6 +223,60 @@ fn other_load_generators_find_what_ours_finds() {
         // Four workers that take 10 ms each: 400 per second, whoever asks.
         let rate = cell["requests_per_second"]["median"].as_f64().unwrap();
         assert!((250.0..=410.0).contains(&rate), "{}: {rate}", cell["key"]);
+    }
+}
+
+#[test]
+fn what_source_d_measured_with_finds_what_ours_finds() {
+    if !has("tsung", "tsung") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("tsung.toml"), dir.path().join("out"));
+    fs::write(
+        &file,
+        "title = \"t\"\npaths = [\"/work?sleep=10ms&bytes=100\"]\nconnections = [8]\nclose = [false, true]\nduration_s = 2\n\
+         rounds = 1\n[load]\nengine = \"tsung\"\n[[file]]\npath = \"x\"\nbytes = 1\n[[target]]\nname = \"pool\"\n\
+         model = \"reactor-pool\"\nargs = [\"--workloads\", \"--workers\", \"4\"]\n",
+    )
+    .unwrap();
+    output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--out").arg(&out));
+    let results = results(&out);
+    let runs = results["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let outcome = &run["outcome"];
+        let (rate, mean) = (&outcome["requests_per_second"], &outcome["response_time_us"]["mean"]);
+        assert!((250.0..=420.0).contains(&rate.as_f64().unwrap()), "{}: {run}", run["cell"]);
+        // Eight users, half of whom wait for a worker: 20 ms each.
+        assert!((15e3..=40e3).contains(&mean.as_f64().unwrap()), "{}: {mean}", run["cell"]);
+        assert_eq!(outcome["statuses"]["200"], outcome["requests"]);
+        assert!(outcome["client"]["cpu_s"].as_f64().unwrap() > 0.0, "{}", outcome["client"]);
+    }
+}
+
+#[test]
+fn clients_like_source_as_find_what_ours_finds() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("webbench.toml"), dir.path().join("out"));
+    fs::write(
+        &file,
+        "title = \"t\"\npaths = [\"/work?sleep=10ms\"]\nconnections = [8]\nclose = [true]\nduration_s = 1\nrounds = 1\n\
+         [load]\nengine = \"{engine}\"\n[factor]\nengine = [\"plimsoll\", \"webbench\"]\n\
+         [[file]]\npath = \"x\"\nbytes = 1\n[[target]]\nname = \"pool\"\nmodel = \"reactor-pool\"\n\
+         args = [\"--workloads\", \"--workers\", \"4\"]\n",
+    )
+    .unwrap();
+    output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--out").arg(&out));
+    let results = results(&out);
+    let runs = results["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let outcome = &run["outcome"];
+        let rate = outcome["requests_per_second"].as_f64().unwrap();
+        assert!((250.0..=410.0).contains(&rate), "{}: {rate}", run["cell"]);
+        let is_ours = run["cell"]["condition"]["engine"] == "plimsoll";
+        assert_eq!(outcome["driver"] == "blocking", !is_ours, "{}", outcome["driver"]);
     }
 }
 

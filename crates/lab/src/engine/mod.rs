@@ -1,0 +1,161 @@
+//! Other load generators as the load of an experiment, and one like Webbench.
+
+mod ab;
+mod child;
+mod h2load;
+mod text;
+mod tsung;
+mod wrk;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use load::host::Sample;
+use load::{Outcome, Phase, Plan, Stop, Switch};
+
+use crate::command::find;
+
+/// Another load generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Ab,
+    Wrk,
+    H2load,
+    Tsung,
+    Webbench,
+}
+
+impl Engine {
+    pub(crate) const ALL: [Engine; 5] =
+        [Engine::Ab, Engine::Wrk, Engine::H2load, Engine::Tsung, Engine::Webbench];
+
+    /// Its name, which is that of its program if it is one.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Engine::Ab => "ab",
+            Engine::Wrk => "wrk",
+            Engine::H2load => "h2load",
+            Engine::Tsung => "tsung",
+            Engine::Webbench => "webbench",
+        }
+    }
+
+    /// Its program, where the host has it.
+    fn program(self) -> Result<PathBuf, String> {
+        let name = self.name();
+        let package = match self {
+            Engine::Ab => "apache2-utils",
+            Engine::H2load => "nghttp2-client",
+            _ => name,
+        };
+        find(name).ok_or_else(|| format!("{name} is not installed: apt-get install {package}"))
+    }
+
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// Nothing of this name is known.
+    pub(crate) fn named(name: &str) -> Result<Self, String> {
+        let known = Engine::ALL.into_iter().find(|engine| engine.name() == name);
+        known.ok_or_else(|| {
+            format!("load.engine: {name:?}: there are plimsoll, ab, wrk, h2load, tsung and webbench")
+        })
+    }
+
+    /// Runs a load; `watch` is called with the phase every now and then.
+    ///
+    /// # Errors
+    /// It is not installed, failed, or printed something else than expected; or it was stopped.
+    pub(crate) fn run(
+        self,
+        plan: &Plan,
+        stop: &Switch,
+        watch: &mut dyn FnMut(Phase),
+    ) -> Result<Outcome, String> {
+        let Stop::Seconds(seconds) = plan.stop else { return Err("a number of seconds is needed".into()) };
+        let twice = |tool, watch: &mut dyn FnMut(Phase)| {
+            run_twice(&self.program()?, tool, plan, seconds, stop, watch)
+                .map_err(|error| format!("{}: {error}", self.name()))
+        };
+        let mut outcome = match self {
+            Engine::Ab => twice((ab::words, ab::read), watch)?,
+            Engine::Wrk => twice((wrk::words, wrk::read), watch)?,
+            Engine::H2load => twice((h2load::words, h2load::read), watch)?,
+            Engine::Tsung => tsung::run(&self.program()?, plan, seconds, stop, watch)
+                .map_err(|error| format!("tsung: {error}"))?,
+            // Ours, and judged already.
+            Engine::Webbench => {
+                return load::webbench::run_until(plan, stop, &mut |progress| watch(progress.phase))
+                    .map_err(|error| format!("webbench: {error}"));
+            }
+        };
+        outcome.client.cpu_us_per_request = outcome.client.cpu_s * 1e6 / outcome.requests.max(1) as f64;
+        outcome.response_time_us.count = outcome.requests;
+        let suspicions = std::mem::take(&mut outcome.verdict);
+        outcome.verdict = load::verdict::judge(&outcome);
+        suspicions.reasons().iter().for_each(|reason| outcome.verdict.suspect(reason.clone()));
+        Ok(outcome)
+    }
+}
+
+/// The words of a generator for a load of so many seconds, and how what it prints is read: to how many answers had an error
+/// status, or to nothing where there are no figures.
+type Tool = (fn(&Plan, &str) -> Vec<String>, fn(&str, &mut Outcome) -> Option<u64>);
+
+/// Runs a generator that knows no warm-up: once for that, and once to be measured.
+fn run_twice(
+    program: &Path,
+    (words, read): Tool,
+    plan: &Plan,
+    seconds: f64,
+    stop: &Switch,
+    watch: &mut dyn FnMut(Phase),
+) -> Result<Outcome, String> {
+    let call = |seconds: f64, phase: Phase, watch: &mut dyn FnMut(Phase)| {
+        let mut command = Command::new(program);
+        // All of them count in whole seconds.
+        command.args(words(plan, &(seconds.round().max(1.0) as u64).to_string()));
+        let mut go_on = |_: u32, _: &str| {
+            watch(phase);
+            true
+        };
+        child::output(command, stop, &mut go_on).map_err(|error| error.to_string())
+    };
+    if plan.warmup_s >= 0.5 {
+        call(plan.warmup_s, Phase::Warmup, watch)?;
+    }
+    let (begin, used) = (Sample::now(), child::used_s());
+    let text = call(seconds, Phase::Measuring, watch)?;
+    watch(Phase::Draining);
+    let mut outcome = Outcome { threads: plan.threads(), ..Outcome::empty(plan) };
+    (outcome.host, outcome.client.cpu_s) = (Sample::now().since(&begin), child::used_s() - used);
+    let bad = read(&text, &mut outcome).ok_or_else(|| nothing_in(&text))?;
+    let good = outcome.requests.saturating_sub(bad);
+    outcome.statuses.extend([(200, good), (500, bad)].into_iter().filter(|(_, count)| *count > 0));
+    outcome.duration_s = outcome.requests as f64 / outcome.requests_per_second.max(1e-9);
+    Ok(outcome)
+}
+
+/// What is said where the figures are missing in what a generator printed.
+fn nothing_in(text: &str) -> String {
+    let last: Vec<&str> = text.lines().rev().take(3).collect();
+    format!("it printed nothing to go by; at the end: {}", last.join(" / "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An outcome before anything was read.
+    pub(super) fn empty() -> Outcome {
+        Outcome::empty(&Plan::new("http://x/"))
+    }
+
+    #[test]
+    fn what_is_not_understood_is_no_figure() {
+        for read in [ab::read, wrk::read, h2load::read] {
+            assert!(read("command not found\n", &mut empty()).is_none());
+        }
+        assert!(Engine::named("siege").is_err() && Engine::named("wrk") == Ok(Engine::Wrk));
+    }
+}

@@ -1,0 +1,285 @@
+//! A load like Webbench's, which source A measured with: each client is a blocking loop of its own that connects, asks with
+//! HTTP/1.0, reads to the end of the connection, and counts.
+//!
+//! Webbench forks a process for each client; here it is a thread with a small stack. The server sees the same: as many
+//! clients, each with one connection per request, and none of them faster than the scheduler lets it run. What differs is the
+//! load's own cost (a thread is switched to and made for less than a process), and that times are recorded, where Webbench
+//! only counts.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use engine::Stop as Switch;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::IpBindAddressNoPort;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+
+use crate::error::Error;
+use crate::fault::Fault;
+use crate::outcome::Outcome;
+use crate::plan::{Plan, Stop};
+use crate::progress::{Live, Phase, Progress, Window};
+use crate::record::{Phases, Recorder, Times};
+use crate::sum::outcome;
+use crate::target::Target;
+use crate::thread::{Part, share};
+use crate::timeline::Timeline;
+use crate::watch::{Seen, Watch};
+
+/// Stack of a client, in bytes: 20,000 of them take little more than what the kernel needs for their threads.
+const STACK: usize = 64 * 1024;
+
+/// Mappings of memory that a thread takes: its stack and that of its signals, and a guard of either.
+const MAPPINGS: u64 = 4;
+
+/// Mappings that a process has beside its threads, with room to spare.
+const BESIDE: u64 = 1000;
+
+/// What a client reads at once, in bytes.
+const PIECE: usize = 4096;
+
+/// Clients record into so many places in turn: one each would take a megabyte each, and one for all would have them wait.
+const SHARDS: u32 = 16;
+
+/// Pause after a failed connect, so that a server that is down is not hammered.
+const BACK_OFF: Duration = Duration::from_millis(10);
+
+/// What all clients have in common.
+struct Job {
+    address: SocketAddr,
+    sources: u32,
+    request: Vec<u8>,
+    timeout: Duration,
+    cancel: Switch,
+    /// Held until every client is there, so that all begin at once; empty where they could not all be had.
+    shards: RwLock<Vec<Shard>>,
+}
+
+/// What some of the clients record.
+struct Shard {
+    window: Window,
+    /// Taken by the last client, which hands it over.
+    recorder: Mutex<Option<Recorder>>,
+    /// Clients that have not ended.
+    left: AtomicU32,
+    live: Arc<Live>,
+}
+
+/// Runs such a load to its end, or until `cancel` is set; what was measured until then is the outcome. It makes a connection
+/// per request, whatever the plan says about that.
+///
+/// # Errors
+/// The plan asks for more than one page again and again for some seconds, the host has no address, or there cannot be as
+/// many threads as clients.
+pub fn run_until(
+    plan: &Plan,
+    cancel: &Switch,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<Outcome, Error> {
+    let job = Job::new(plan, cancel)?;
+    let (seconds, seconds_received) = mpsc::channel();
+    let (report, reports) = mpsc::channel();
+    let (window, seen) = thread::scope(|scope| {
+        let mut held = job.shards.write().unwrap_or_else(PoisonError::into_inner);
+        for index in 0..plan.connections {
+            let (job, report) = (&job, report.clone());
+            let client = thread::Builder::new().name(format!("client-{index}")).stack_size(STACK);
+            client.spawn_scoped(scope, move || job.client(index, &report)).map_err(|error| {
+                let clients = plan.connections;
+                Error::Plan(format!(
+                    "client {index} of {clients} cannot be started, and each takes a thread: {error}; raise \
+                     ulimit -u and kernel.threads-max, or ask for fewer"
+                ))
+            })?;
+        }
+        drop(report);
+        let window = Window::new(plan, Instant::now());
+        let shards = SHARDS.min(plan.connections);
+        let shard = |index| {
+            let recorder = Recorder::new(window.from, window.until, false, seconds.clone());
+            let clients = share(plan.connections.into(), index, shards) as u32;
+            Shard { window, recorder: Mutex::new(Some(recorder)), left: clients.into(), live: Arc::default() }
+        };
+        held.extend((0..shards).map(shard));
+        let live: Vec<_> = held.iter().map(|shard| shard.live.clone()).collect();
+        drop(held);
+        let count = live.len();
+        let watch = Watch { schedule: window, live, cancel: cancel.clone(), timeline: Timeline::default() };
+        Ok::<_, Error>((window, watch.follow(&reports, &seconds_received, count, observer)?))
+    })?;
+    let seen = Seen { threads: plan.connections, ..seen };
+    Ok(outcome(plan, &window, cancel, "blocking", seen))
+}
+
+impl Job {
+    fn new(plan: &Plan, cancel: &Switch) -> Result<Self, Error> {
+        plan.validate()?;
+        let Plan { connections, threads, stop, warmup_s, timeout_s, close, sources, .. } = *plan;
+        let able =
+            Plan { connections, threads, stop, warmup_s, timeout_s, close, sources, ..Plan::new(&plan.url) };
+        if (Plan { cpus: plan.cpus.clone(), ..able }) != *plan || !matches!(stop, Stop::Seconds(_)) {
+            let text =
+                "clients that block can do nothing but ask for one page again and again for some seconds";
+            return Err(Error::Plan(text.into()));
+        }
+        let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+        mappings(connections, most.and_then(|most| most.trim().parse().ok()).unwrap_or(u64::MAX))?;
+        let target = Target::parse(&plan.url)?;
+        Ok(Job {
+            address: target.resolve()?,
+            sources,
+            request: target.request_of_1_0(),
+            timeout: Duration::from_secs_f64(timeout_s),
+            cancel: cancel.clone(),
+            shards: RwLock::default(),
+        })
+    }
+
+    /// One client, from when all are there to the end of the load.
+    fn client(&self, index: u32, report: &Sender<Result<Part, Error>>) {
+        let shards = self.shards.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(shard) = shards.get((index % SHARDS) as usize) else { return };
+        while shard.window.phase(Instant::now(), &self.cancel) != Phase::Draining {
+            let sent = Instant::now();
+            let mut phases = Phases::default();
+            let answer = self.ask(index, sent, &mut phases);
+            let times = Times { due: sent, sent, end: Instant::now(), phases };
+            if let Some(recorder) = &mut *locked(&shard.recorder) {
+                match answer {
+                    Ok((code, bytes)) => recorder.response(code, bytes, &times),
+                    Err(fault) => recorder.fault(fault, &times),
+                }
+                shard.live.ended(answer.is_ok());
+            }
+            if answer.is_err() && phases.connect.is_none() {
+                thread::sleep(BACK_OFF);
+            }
+        }
+        if shard.left.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(recorder) = locked(&shard.recorder).take()
+        {
+            // Nobody listens any more once the load has failed.
+            let _ = report.send(Ok(Part { recorded: recorder.finish(), cpu_share: 0.0 }));
+        }
+    }
+
+    /// Connects, asks, and reads to the end; the status of the answer, and its bytes.
+    fn ask(&self, index: u32, start: Instant, phases: &mut Phases) -> Result<(u16, u64), Fault> {
+        let mut stream = self.connect(index)?;
+        phases.connect = Some(start.elapsed());
+        stream.write_all(&self.request).map_err(|error| fault(&error, Fault::SendTimeout))?;
+        let (mut piece, mut received, mut code) = ([0; PIECE], 0, None);
+        loop {
+            let late = if received == 0 { Fault::FirstByteTimeout } else { Fault::TransferTimeout };
+            match stream.read(&mut piece) {
+                Ok(0) => break,
+                Ok(_) | Err(_) if start.elapsed() > self.timeout => return Err(late),
+                Ok(count) => {
+                    if received == 0 {
+                        phases.first_byte = Some(start.elapsed());
+                        code = status(&piece[..count]);
+                    }
+                    received += count as u64;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(fault(&error, late)),
+            }
+        }
+        if received == 0 {
+            return Err(Fault::ClosedEarly);
+        }
+        Ok((code.ok_or(Fault::Malformed)?, received))
+    }
+
+    fn connect(&self, index: u32) -> Result<TcpStream, Fault> {
+        let family = if self.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let failed = |_| Fault::ConnectFailed;
+        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).map_err(failed)?;
+        // That of sending is that of connecting too (socket(7)).
+        for which in [Timeout::Send, Timeout::Recv] {
+            set_socket_timeout(&socket, which, Some(self.timeout)).map_err(failed)?;
+        }
+        if self.sources > 0 {
+            let source: SocketAddr = ([127, 0, 0, 2 + (index % self.sources) as u8], 0).into();
+            setsockopt(&socket, IpBindAddressNoPort, &true).map_err(|_| Fault::ConnectFailed)?;
+            bind(&socket, &source).map_err(failed)?;
+        }
+        match connect(&socket, &self.address) {
+            Ok(()) => Ok(socket.into()),
+            Err(Errno::CONNREFUSED) => Err(Fault::ConnectRefused),
+            Err(Errno::INPROGRESS | Errno::TIMEDOUT) => Err(Fault::ConnectTimeout),
+            Err(_) => Err(Fault::ConnectFailed),
+        }
+    }
+}
+
+/// Whether a process may have the mappings of memory that so many clients take.
+fn mappings(clients: u32, most: u64) -> Result<(), Error> {
+    let needed = u64::from(clients) * MAPPINGS + BESIDE;
+    if needed <= most {
+        return Ok(());
+    }
+    Err(Error::Plan(format!(
+        "{clients} clients take {needed} mappings of memory, and a process may have {most} here: sysctl \
+         vm.max_map_count={needed}, or ask for {} clients",
+        most.saturating_sub(BESIDE) / MAPPINGS
+    )))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What an error of a connection is, where running out of time means `late`.
+fn fault(error: &io::Error, late: Fault) -> Fault {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => late,
+        ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe => Fault::Reset,
+        _ => Fault::Other,
+    }
+}
+
+/// The status of an answer that begins like this.
+fn status(head: &[u8]) -> Option<u16> {
+    let rest = head.strip_prefix(b"HTTP/1.")?;
+    std::str::from_utf8(rest.get(2..5)?).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_read_from_the_beginning_of_an_answer() {
+        assert_eq!(status(b"HTTP/1.0 404 Not Found\r\n"), Some(404));
+        assert_eq!([status(b"HTTP/1.1"), status(b"HTTP/1.1 20"), status(b"SSH-2.0-x 200")], [None; 3]);
+    }
+
+    #[test]
+    fn more_clients_than_a_process_can_have_are_refused_before_any_is_started() {
+        assert!(mappings(16_000, 65_530).is_ok());
+        assert_eq!(
+            mappings(20_000, 65_530).unwrap_err().to_string(),
+            "20000 clients take 81000 mappings of memory, and a process may have 65530 here: sysctl \
+             vm.max_map_count=81000, or ask for 16132 clients"
+        );
+    }
+
+    #[test]
+    fn a_load_that_such_clients_cannot_make_is_refused() {
+        let refused = |plan: &Plan| run_until(plan, &Switch::default(), &mut |_| {}).unwrap_err().to_string();
+        let plan = Plan { stop: Stop::Seconds(1.0), ..Plan::new("http://127.0.0.1:1/") };
+        assert!(
+            refused(&Plan { pipeline: 2, ..plan.clone() })
+                .starts_with("clients that block can do nothing but")
+        );
+        assert!(refused(&Plan { stop: Stop::Requests(1), ..plan }).starts_with("clients that block can do"));
+    }
+}
