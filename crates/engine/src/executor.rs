@@ -107,6 +107,11 @@ impl<F: Future<Output = ()>> Executor<F> {
         self.free.borrow().is_empty()
     }
 
+    /// Slots that are not taken.
+    pub fn vacant(&self) -> usize {
+        self.free.borrow().len()
+    }
+
     /// Tasks that have not ended.
     pub fn live(&self) -> usize {
         self.slots.len() - self.free.borrow().len()
@@ -172,7 +177,11 @@ impl<F: Future<Output = ()>> Executor<F> {
 
     fn poll(&self, index: u32, slot: &Slot<F>) {
         let mut task = slot.task.borrow_mut();
-        let Some(future) = task.as_mut().as_pin_mut() else { return };
+        let Some(future) = task.as_mut().as_pin_mut() else {
+            // It was woken though it is empty, or has been since: the next task in it is to be woken too.
+            slot.signal.state.queued.store(false, Ordering::Release);
+            return;
+        };
         if slot.signal.poll(future).is_ready() {
             task.set(None);
             self.free.borrow_mut().push(index);
@@ -188,5 +197,32 @@ impl Signal {
         // Before the poll, so that a wake-up during it counts.
         self.state.queued.store(false, Ordering::Release);
         future.poll(&mut Context::from_waker(&self.waker))
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::driver::epoll::Epoll;
+    use crate::driver::{Driver, Limits};
+    use crate::stream::yield_now;
+
+    #[test]
+    fn a_slot_that_was_woken_while_it_was_empty_takes_the_next_task() {
+        let io = Io::new(Epoll::open(Limits { sockets: 4 }).unwrap());
+        let executor = Executor::new(2, io.driver().unpark());
+        let ran = Cell::new(false);
+        executor.wake_all();
+        executor
+            .run(&io, &Meter::default(), || (), async {
+                // The empty slots have their turn.
+                yield_now().await;
+                assert!(executor.spawn(async { ran.set(true) }).is_ok());
+                for _ in 0..10 {
+                    yield_now().await;
+                }
+            })
+            .unwrap();
+        assert!(ran.get());
     }
 }

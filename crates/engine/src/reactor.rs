@@ -1,10 +1,11 @@
 //! One thread that owns connections: it takes them in, runs them, and lets them finish when it stops.
 
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags};
@@ -32,6 +33,13 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 /// How long accepting goes on after a stop, for connections whose handshake was under way; and then, how long
 /// those have to send their first request before idle connections are closed.
 pub(crate) const LAST_CALL: Duration = Duration::from_millis(20);
+
+/// One slot in so many is kept free, as long as there are idle connections that can make room.
+const SPARE: usize = 64;
+
+/// How often it is looked whether slots are scarce, and how often while they are.
+const LOOK: Duration = Duration::from_secs(1);
+const LOOK_WHEN_SCARCE: Duration = Duration::from_millis(200);
 
 /// Connections accepted after a stop before the clock is looked at again.
 const TURN: usize = 64;
@@ -142,12 +150,10 @@ impl<S: Service> Reactor<S> {
                 let full = || executor.is_full();
                 take_moved(exchange.inbox(self.index), &self.stop, full, room, welcome).await;
             };
-            let watch = async {
-                if let (0, Some(exchange)) = (self.index, &self.exchange) {
-                    exchange.watch(&io, &self.stop).await;
-                }
-            };
-            both(both(new, moved), watch).await?;
+            let watch = watch(self.exchange.as_deref().filter(|_| self.index == 0), &io, &self.stop);
+            let make_room = |connections| local.make_room(connections);
+            let room = keep_room(&io, &self.stop, &executor, &self.counters.refused, make_room);
+            both(both(both(new, moved), watch), room).await?;
             io.sleep(io.deadline(LAST_CALL)).await;
             finish(&io, &executor, &closing, self.drain).await;
             Ok::<(), Error>(())
@@ -184,6 +190,38 @@ impl Source {
             }
         }
         Ok(())
+    }
+}
+
+/// Watches over how busy the reactors are, where connections move, on the thread of one of them.
+async fn watch<D: Driver>(exchange: Option<&Exchange>, io: &Io<D>, stop: &Stop) {
+    if let Some(exchange) = exchange {
+        exchange.watch(io, stop).await;
+    }
+}
+
+/// Has idle connections end where slots are scarce, or somebody was turned away for want of one, until stopped.
+async fn keep_room<D: Driver, F: Future<Output = ()>>(
+    io: &Io<D>,
+    stop: &Stop,
+    executor: &Executor<F>,
+    refused: &AtomicU64,
+    make_room: impl Fn(usize),
+) {
+    let spare = (executor.live() + executor.vacant()) / SPARE;
+    let refused = || refused.load(Ordering::Relaxed);
+    let (mut pause, mut seen) = (LOOK, refused());
+    while stop.or(io.sleep(io.deadline(pause))).await.is_some() {
+        let now = refused();
+        let wanted = spare.max(usize::from(now != seen));
+        seen = now;
+        let missing = wanted.saturating_sub(executor.vacant());
+        make_room(missing);
+        if missing > 0 {
+            executor.wake_all();
+        }
+        // Where nobody can make room, it is not looked for as often.
+        pause = if missing > 0 && executor.vacant() > 0 { LOOK_WHEN_SCARCE } else { LOOK };
     }
 }
 

@@ -26,6 +26,9 @@ pub trait Connections<D: Driver> {
     /// finish the request under way, if any, and end.
     fn serve(&self, stream: Stream<D>, peer: SocketAddr, stop: Stop) -> impl Future<Output = ()> + 'static;
 
+    /// Slots have become scarce: so many connections that are idle should end. Each task is woken once after this.
+    fn make_room(&self, _connections: usize) {}
+
     /// All connections that had something to do have had their turn, and the thread is about to wait: the moment to
     /// pass on what was gathered.
     fn end_of_turn(&self) {}

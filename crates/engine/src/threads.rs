@@ -192,7 +192,10 @@ impl<S: Service> Threads<S> {
             let owner = Owner::new(index, &service, &counters[index]).expect("memory for a thread's buffers");
             theirs.register(index, owner.io.driver().interrupt());
             let stop = stop.clone();
-            move |_, accepted: Accepted| owner.serve(accepted, stop.clone())
+            move |_, accepted: Accepted| {
+                owner.serve(accepted, stop.clone());
+                true
+            }
         };
         let workers = Workers::start_with("thread", &Setup::of(&self.topology), prepare)?;
         // While connections wait for a thread, an answer is the last on its connection: the thread is wanted.

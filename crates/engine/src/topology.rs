@@ -228,5 +228,7 @@ axis! {
         Priority = "priority",
         /// The latest first.
         Lifo = "lifo",
+        /// In the order it came; the latest first once the queue has not been empty for 100 ms, when the oldest come too late.
+        Adaptive = "adaptive",
     }
 }

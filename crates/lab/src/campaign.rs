@@ -15,8 +15,8 @@ use crate::results::{Results, Run};
 use crate::store::Store;
 use crate::summary::summarise;
 
-/// Measures one run of a cell; its number counts from 0 over the whole experiment.
-pub(crate) type Measure<'a> = dyn FnMut(usize, &CellKey) -> Result<(Outcome, ServerUse), String> + 'a;
+/// Measures one run of a cell: its number, from 0 over the whole experiment, and its round.
+pub(crate) type Measure<'a> = dyn FnMut(usize, u32, &CellKey) -> Result<(Outcome, ServerUse), String> + 'a;
 
 /// One part of so many of the time may go into writing down what is known so far.
 const KEEPING: u32 = 20;
@@ -72,7 +72,7 @@ impl Campaign<'_> {
             let left = self.left(start, number - first, total.saturating_sub(number));
             observer(&Progress { done: number, total, cell: cell.to_string(), left });
             let measured =
-                if self.cancel.is_set() { Err("interrupted".into()) } else { measure(number, &cell) };
+                if self.cancel.is_set() { Err("interrupted".into()) } else { measure(number, round, &cell) };
             if self.cancel.is_set() {
                 // A run that was cut short measures something else than the others.
                 break;
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_known_surface_comes_out_as_it_is() {
-        let (results, out) = run_over(&mut |_, key| Ok(surface(key)), &Switch::default());
+        let (results, out) = run_over(&mut |_, _, key| Ok(surface(key)), &Switch::default());
         assert_eq!((results.runs.len(), results.cells.len()), (18, 6));
         for cell in &results.cells {
             let expected = surface(&cell.key).0.requests_per_second;
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_run_that_fails_is_told_and_the_others_go_on() {
-        let mut measure = |_, key: &CellKey| match (key.target.as_str(), key.connections) {
+        let mut measure = |_, _, key: &CellKey| match (key.target.as_str(), key.connections) {
             ("b", 100) => Err("the server ended (signal: 9)".to_string()),
             _ => Ok(surface(key)),
         };
@@ -234,7 +234,7 @@ mod tests {
         let directory = out.path().join("x");
         let cancel = Switch::default();
         let empty = || Results { planned_runs: 18, rounds: 3, ..fake::results(&[], 0, |_, _| (0.0, 0.0)) };
-        let mut first = |number, key: &CellKey| {
+        let mut first = |number, _, key: &CellKey| {
             if number == 7 {
                 cancel.set();
             }
@@ -248,7 +248,7 @@ mod tests {
         let (store, before) = Store::resume(&directory, PLAN).unwrap();
         assert_eq!(before.len(), 7);
         let mut made = 0;
-        let mut second = |_: usize, key: &CellKey| {
+        let mut second = |_: usize, _: u32, key: &CellKey| {
             made += 1;
             Ok(surface(key))
         };
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn an_interrupted_experiment_keeps_what_was_measured_and_says_so() {
         let cancel = Switch::default();
-        let mut measure = |number, key: &CellKey| {
+        let mut measure = |number, _, key: &CellKey| {
             if number == 4 {
                 cancel.set();
             }
@@ -285,7 +285,7 @@ mod tests {
         let store = Store::create(&out.path().join("x"), PLAN).unwrap();
         let results = fake::results(&[], 0, |_, _| (0.0, 0.0));
         let mut observer = |progress: &Progress| told.push((progress.done, progress.total, progress.left));
-        let mut measure = |_: usize, key: &CellKey| Ok(surface(key));
+        let mut measure = |_: usize, _: u32, key: &CellKey| Ok(surface(key));
         let results = Results { planned_runs: 18, ..results };
         let cancel = Switch::default();
         campaign(&plan, &store, &cancel).run(results, Vec::new(), &mut observer, &mut measure).unwrap();

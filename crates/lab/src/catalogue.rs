@@ -16,13 +16,15 @@ pub struct Experiment {
 }
 
 /// Name and plan of each, from `experiments/`.
-const KNOWN: [(&str, &str); 12] = [
+const KNOWN: [(&str, &str); 14] = [
     ("architectures", include_str!("../../../experiments/architectures.toml")),
+    ("auto", include_str!("../../../experiments/auto.toml")),
     ("fast-slow", include_str!("../../../experiments/fast-slow.toml")),
     ("floor", include_str!("../../../experiments/floor.toml")),
     ("large-files", include_str!("../../../experiments/large-files.toml")),
     ("models", include_str!("../../../experiments/models.toml")),
     ("noise", include_str!("../../../experiments/noise.toml")),
+    ("overload", include_str!("../../../experiments/overload.toml")),
     ("reactor-open", include_str!("../../../experiments/reactor-open.toml")),
     ("reactor-study", include_str!("../../../experiments/reactor-study.toml")),
     ("server-comparison", include_str!("../../../experiments/server-comparison.toml")),

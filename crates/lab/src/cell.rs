@@ -30,8 +30,13 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// Why there are no figures, in words. Nothing is left running.
-    pub(crate) fn measure(&self, key: &CellKey, dir: &Path) -> Result<(Outcome, ServerUse), String> {
-        self.measure_beside(key, dir, &mut |_| {})
+    pub(crate) fn measure(
+        &self,
+        key: &CellKey,
+        round: u32,
+        dir: &Path,
+    ) -> Result<(Outcome, ServerUse), String> {
+        self.measure_beside(key, round, dir, &mut |_| {})
     }
 
     /// The same, while something else looks too.
@@ -41,6 +46,7 @@ impl Bench<'_> {
     pub(crate) fn measure_beside(
         &self,
         key: &CellKey,
+        round: u32,
         dir: &Path,
         look: &mut dyn FnMut(Phase),
     ) -> Result<(Outcome, ServerUse), String> {
@@ -50,7 +56,7 @@ impl Bench<'_> {
         let mut sampler = Sampler::new(pid);
         // The load is stopped for two reasons: the experiment is, or there is nothing left to load.
         let stop = Switch::default();
-        let load = self.plan.load_of(key, server.address())?;
+        let load = self.plan.load_of(key, round, server.address())?;
         load.validate().map_err(|error| error.to_string())?;
         let mut watch = |phase| {
             sampler.look(phase);
@@ -66,7 +72,7 @@ impl Bench<'_> {
         };
         server.check()?;
         let outcome = outcome?;
-        let used = sampler.finish(outcome.requests).ok_or("the load ended before it was measured")?;
+        let used = sampler.finish(outcome.answered()).ok_or("the load ended before it was measured")?;
         Ok((outcome, used))
     }
 

@@ -75,6 +75,14 @@ pub fn text(first: &Results, second: &Results, changes: &[Change]) -> String {
         let Estimate { median, low, high } = ratio;
         format!("{word:<7} {cell}: {figure} {} x [{} to {}]\n", number(*median), number(*low), number(*high))
     };
+    if changes.len() > 1 && least_chance(first, second) > FALSE_DISCOVERIES / changes.len() as f64 {
+        text += &format!(
+            "  {} and {} rounds are too few to prove a single figure of {} different: ask for more rounds\n\n",
+            first.rounds,
+            second.rounds,
+            changes.len()
+        );
+    }
     let (mut proven, mut rest) = (String::new(), String::new());
     for change in changes {
         match (change.worse, change.better) {
@@ -84,6 +92,13 @@ pub fn text(first: &Results, second: &Results, changes: &[Change]) -> String {
         }
     }
     text + &proven + &rest
+}
+
+/// The smallest chance that a permutation test of so many rounds can give: that of the one order out of all, on either side.
+fn least_chance(first: &Results, second: &Results) -> f64 {
+    let (n, m) = (f64::from(first.rounds), f64::from(second.rounds));
+    let orders = (1..=second.rounds).fold(1.0, |orders, k| orders * (n + f64::from(k)) / f64::from(k));
+    if n * m > 0.0 { 2.0 / orders } else { 1.0 }
 }
 
 fn line(text: &str) -> String {
@@ -132,5 +147,18 @@ mod tests {
         let said = text(&first, &second, &compare(&first, &second));
         let first_word = said.lines().find(|line| line.contains(" at 10 connections")).unwrap();
         assert!(first_word.starts_with("WORSE   a at 10 connections, /"), "{said}");
+    }
+
+    #[test]
+    fn too_few_rounds_to_prove_anything_are_said_to_be_so() {
+        let (mut first, mut second) = (results(1.0), results(0.5));
+        assert!((least_chance(&first, &second) - 2.0 / 252.0).abs() < 1e-12);
+        (first.rounds, second.rounds) = (3, 3);
+        assert!((least_chance(&first, &second) - 0.1).abs() < 1e-12);
+        let said = text(&first, &second, &compare(&first, &second));
+        assert!(
+            said.contains("3 and 3 rounds are too few to prove a single figure of 6 different"),
+            "{said}"
+        );
     }
 }

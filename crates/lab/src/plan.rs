@@ -131,7 +131,8 @@ pub struct File {
     pub bytes: usize,
 }
 
-/// A bound on a ratio of two targets' medians, taken in every cell that both have.
+/// A bound on a ratio of two targets' medians, taken under every load that both have; where a target has several settings, with
+/// its best by that figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -161,6 +162,8 @@ pub enum Metric {
     RequestsPerCpuSecond,
     /// Requests per second. More is better.
     RequestsPerSecond,
+    /// 99th percentile of the response time, in microseconds. Less is better.
+    P99Us,
 }
 
 /// Values that `--quick` takes in place of the plan's own.

@@ -5,7 +5,7 @@ mod findings;
 mod queueing;
 mod scaling;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use load::verdict::failed;
 
@@ -14,7 +14,7 @@ use crate::key::CellKey;
 use crate::noise;
 use crate::plan::{Budget, Metric, Plan};
 use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run, fastest};
-use crate::stats::{estimate, ratio, tied};
+use crate::stats::{estimate, median, ratio, tied};
 
 /// Fills in what follows from the runs that there are.
 pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
@@ -37,7 +37,12 @@ impl Metric {
             Metric::ServerCpuUsPerRequest => run.cpu(),
             Metric::RequestsPerCpuSecond => Some(1e6 / run.cpu()?),
             Metric::RequestsPerSecond => run.rate(),
+            Metric::P99Us => run.p99(),
         }
+    }
+
+    fn more_is_better(self) -> bool {
+        matches!(self, Metric::RequestsPerSecond | Metric::RequestsPerCpuSecond)
     }
 
     fn name(self) -> &'static str {
@@ -45,6 +50,7 @@ impl Metric {
             Metric::ServerCpuUsPerRequest => "CPU per request",
             Metric::RequestsPerCpuSecond => "requests per CPU second",
             Metric::RequestsPerSecond => "requests per second",
+            Metric::P99Us => "p99",
         }
     }
 }
@@ -97,28 +103,43 @@ fn over(results: &Results, key: &CellKey, other: &CellKey, get: fn(&Run) -> Opti
     ratio(&results.values(key, get), &results.values(other, get), results.seed)
 }
 
-/// How a budget came out in every cell of its target that it is for.
+/// How a budget came out under every load of its target that it is for: where a target has several settings, with the best.
 fn outcomes(budget: &Budget, results: &Results, plan: &Plan) -> Vec<BudgetOutcome> {
-    let own = |key: &&CellKey| {
+    let own = |key: &CellKey| {
         key.target == budget.target
             && budget.connections.is_none_or(|connections| connections == key.connections)
             && budget.close.is_none_or(|close| close == key.close)
     };
-    plan.cells().iter().filter(own).map(|key| outcome(budget, results, key)).collect()
+    let cells = plan.cells().into_iter().filter(own);
+    let loads: BTreeSet<CellKey> = cells.map(|key| key.without_setting()).collect();
+    loads.iter().map(|load| outcome(budget, results, load)).collect()
 }
 
-fn outcome(budget: &Budget, results: &Results, key: &CellKey) -> BudgetOutcome {
+/// The best setting of a target under a load, and its values.
+fn best(results: &Results, target: &str, load: &CellKey, metric: Metric) -> (String, Vec<f64>) {
+    let same =
+        |cell: &&Cell| cell.key.target == target && cell.key.without_contender() == load.without_contender();
+    let settings = results.cells.iter().filter(same).filter_map(|cell| {
+        let values = results.values(&cell.key, |run| metric.of(run));
+        let worth = if metric.more_is_better() { median(&values)? } else { -median(&values)? };
+        Some((worth, cell.key.contender(), values))
+    });
+    let best = settings.max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map_or_else(|| (target.to_owned(), Vec::new()), |(_, name, values)| (name, values))
+}
+
+fn outcome(budget: &Budget, results: &Results, load: &CellKey) -> BudgetOutcome {
     let Budget { target, against, metric, at_most, at_least, .. } = budget;
-    let other = CellKey { target: against.clone(), ..key.clone() };
-    let of = |key| results.values(key, |run| metric.of(run));
-    let ratio = ratio(&of(key), &of(&other), results.seed);
+    let (target, own) = best(results, target, load, *metric);
+    let (against, other) = best(results, against, load, *metric);
+    let ratio = ratio(&own, &other, results.seed);
     let keeps =
         |ratio: f64| at_most.is_none_or(|most| ratio <= most) && at_least.is_none_or(|least| ratio >= least);
     let bounds = [("at most", at_most), ("at least", at_least)];
     let bounds: Vec<_> =
         bounds.iter().filter_map(|(word, bound)| Some(format!("{word} {:.2}", (**bound)?))).collect();
     BudgetOutcome {
-        text: format!("{target} / {against}, {}, {}: {}", metric.name(), key.load(), bounds.join(" and ")),
+        text: format!("{target} / {against}, {}, {}: {}", metric.name(), load.load(), bounds.join(" and ")),
         met: ratio.is_some_and(|ratio| keeps(ratio.median)),
         // The bounds leave one range of ratios, so what holds at both ends of an interval holds within.
         clear: ratio.is_some_and(|Estimate { median, low, high }| {

@@ -254,7 +254,7 @@ impl Hunt<'_> {
         if unsent {
             reasons.push("not all that was due could be sent: every connection was busy".into());
         }
-        let kept = reasons.is_empty() && outcome.requests > 0;
+        let kept = reasons.is_empty() && outcome.answered() > 0;
         let client_bound = verdict::client_is_at_its_limit(&outcome);
         if client_bound {
             reasons.push("the load generator is at its own limit".into());

@@ -27,7 +27,11 @@ pub struct Outcome {
     pub duration_s: f64,
     /// Complete responses received while measuring, whatever their status.
     pub requests: u64,
-    /// `requests / duration_s`.
+    /// In an open loop, complete responses received while measuring to requests that were due before. They are in no
+    /// distribution, since not all of those were measured.
+    #[serde(default)]
+    pub carried_over: u64,
+    /// `(requests + carried_over) / duration_s`.
     pub requests_per_second: f64,
     /// Complete responses that came after the end, to requests that were under way then. They are in
     /// `response_time_us` and `statuses`, so that slow ones are not lost, and not in `requests`.
@@ -92,6 +96,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Complete responses received while measuring.
+    pub fn answered(&self) -> u64 {
+        self.requests + self.carried_over
+    }
+
     /// The result of a load that has not measured anything.
     pub fn empty(plan: &Plan) -> Self {
         Outcome {
@@ -101,6 +110,7 @@ impl Outcome {
             driver: String::new(),
             duration_s: 0.0,
             requests: 0,
+            carried_over: 0,
             requests_per_second: 0.0,
             drained: 0,
             censored: 0,

@@ -52,6 +52,7 @@ impl Recorder {
     pub(crate) fn response(&mut self, code: u16, bytes: u64, times: &Times) {
         let Times { due, sent, end, phases } = *times;
         if !self.counts(times) {
+            self.carried_over(bytes, end);
             return;
         }
         let us = micros(end - due);
@@ -78,6 +79,16 @@ impl Recorder {
         self.recorded.last = end - self.from;
         self.turn_to(end);
         self.second.times.saturating_record(us);
+    }
+
+    /// Counts a response that came while measuring, to a request that was due before: in an open loop under overload they are
+    /// what the server does with all its time.
+    fn carried_over(&mut self, bytes: u64, end: Instant) {
+        if self.open && end >= self.from && self.until.is_none_or(|until| end <= until) {
+            self.recorded.carried_over += 1;
+            self.recorded.bytes += bytes;
+            self.recorded.last = end - self.from;
+        }
     }
 
     /// Records a response that is complete and not what was expected.
@@ -202,9 +213,18 @@ mod tests {
         recorder.unsent(from + ms(400), from + ms(1000));
         // It was due before measuring began.
         recorder.unsent(from - ms(1), from + ms(1000));
+        // So was this one, and it is answered while measuring.
+        let times = Times {
+            due: from - ms(500),
+            sent: from - ms(400),
+            end: from + ms(600),
+            phases: Phases::default(),
+        };
+        recorder.response(200, 1, &times);
         let recorded = recorder.finish();
         let Histograms { response, service, lag, .. } = &recorded.histograms;
         assert_eq!((response.len(), recorded.censored, recorded.unsent), (3, 2, 1));
+        assert_eq!((recorded.requests, recorded.carried_over, recorded.last), (1, 1, ms(600)));
         let about = |us: u64, expected: u64| us.abs_diff(expected) <= expected / 500;
         assert!(about(service.max(), 10_000) && about(lag.max(), 500_000) && about(response.max(), 800_000));
         assert!(about(response.min(), 510_000));

@@ -27,6 +27,9 @@ pub(crate) struct Recorded {
     pub(crate) histograms: Histograms,
     pub(crate) requests: u64,
     pub(crate) drained: u64,
+    /// Responses that came while measuring, to requests that were due before.
+    #[serde(default)]
+    pub(crate) carried_over: u64,
     /// Times of `response` that are only known to be at least that.
     pub(crate) censored: u64,
     /// Requests that were due and never sent.
@@ -46,6 +49,7 @@ impl Recorded {
         self.histograms.add(&other.histograms);
         self.requests += other.requests;
         self.drained += other.drained;
+        self.carried_over += other.carried_over;
         self.censored += other.censored;
         self.unsent += other.unsent;
         self.bytes += other.bytes;

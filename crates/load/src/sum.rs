@@ -12,7 +12,8 @@ use crate::watch::Seen;
 /// Puts the parts of all threads together. Histograms of equal precision add up bucket by bucket, exactly.
 pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, driver: &str, seen: Seen) -> Outcome {
     let Seen { recorded, threads, busiest, cpu, host, timeline, rates } = seen;
-    let Recorded { histograms, requests, bytes, .. } = &recorded;
+    let Recorded { histograms, bytes, .. } = &recorded;
+    let answered = recorded.requests + recorded.carried_over;
     let last = schedule.from + recorded.last;
     // A load that was cut off, or that ends with its last request, has lasted until then.
     let end = if cancel.is_set() { last } else { schedule.until.unwrap_or(last) };
@@ -22,8 +23,9 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, driver: &
         threads,
         driver: driver.into(),
         duration_s,
-        requests: *requests,
-        requests_per_second: per_second(*requests),
+        requests: recorded.requests,
+        carried_over: recorded.carried_over,
+        requests_per_second: per_second(answered),
         drained: recorded.drained,
         censored: recorded.censored,
         offered: offered(plan, &recorded, duration_s),
@@ -38,7 +40,7 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, driver: &
         errors: recorded.errors,
         client: Client {
             cpu_s: cpu.as_secs_f64(),
-            cpu_us_per_request: if *requests > 0 { cpu.as_secs_f64() * 1e6 / *requests as f64 } else { 0.0 },
+            cpu_us_per_request: if answered > 0 { cpu.as_secs_f64() * 1e6 / answered as f64 } else { 0.0 },
             busiest_thread_share: busiest,
         },
         host,

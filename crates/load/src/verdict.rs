@@ -121,7 +121,7 @@ pub const GATES: [Gate; 11] = [
 pub fn judge(outcome: &Outcome) -> Verdict {
     let mut verdict = Verdict::Valid;
     let (bad, all) = (bad_answers(outcome), all(outcome));
-    if outcome.requests == 0 {
+    if outcome.answered() == 0 {
         verdict.invalid("no request was answered in the time that was measured".into());
     } else if bad * 2 > all {
         verdict.invalid(format!("{bad} of {all} answers have an error status"));

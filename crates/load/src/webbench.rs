@@ -114,7 +114,10 @@ pub fn run_until(
         let watch = Watch { schedule: window, live, cancel: cancel.clone(), timeline: Timeline::default() };
         Ok::<_, Error>((window, watch.follow(&reports, &seconds_received, count, observer)?))
     })?;
-    let seen = Seen { threads: plan.connections, ..seen };
+    // None of them is told apart: all together, over as many cores as they may use.
+    let seconds = window.until.map_or(0.0, |until| (until - window.from).as_secs_f64());
+    let busiest = seen.cpu.as_secs_f64() / seconds.max(1e-9) / plan.cpus.len().max(1) as f64;
+    let seen = Seen { threads: plan.connections, busiest, ..seen };
     Ok(outcome(plan, &window, cancel, "blocking", seen))
 }
 

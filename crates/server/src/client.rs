@@ -10,6 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) enum Client {
     V4(u32),
     V6(u64),
+    /// Those that cannot be told apart for want of room.
+    Others,
 }
 
 impl Client {
@@ -40,8 +42,17 @@ impl<T> Default for Clients<T> {
 impl<T> Clients<T> {
     /// The part of the table that a client is in. Its hash is random, so that nobody can choose addresses that are all in one.
     pub(crate) fn part(&self, client: Client) -> MutexGuard<'_, HashMap<Client, T>> {
-        let part = self.hasher.hash_one(client) as usize % PARTS;
-        self.parts[part].lock().unwrap_or_else(PoisonError::into_inner)
+        self.nth_part(self.index(client))
+    }
+
+    /// The number of that part.
+    pub(crate) fn index(&self, client: Client) -> usize {
+        self.hasher.hash_one(client) as usize % PARTS
+    }
+
+    /// The part with a number.
+    pub(crate) fn nth_part(&self, index: usize) -> MutexGuard<'_, HashMap<Client, T>> {
+        self.parts[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use engine::workers::{Setup, Turn};
 use engine::{Connections, Driver, Io, Offload, Service, Stop, Stream, Tcp, Topology, Workers};
@@ -38,7 +38,7 @@ pub struct Http<H> {
     /// What each reactor has learned of routes, where that says which requests are for workers.
     routes: Vec<Arc<Routes>>,
     /// Where something changes while the server runs.
-    tuner: Option<Tuner>,
+    tuner: Mutex<Option<Tuner>>,
     /// Who is let in, where that is bounded.
     admission: Option<Arc<Admission>>,
     /// Connections of each address, where they are limited.
@@ -59,7 +59,7 @@ impl<H: Handler> Http<H> {
             counters: (0..owners).map(|_| Arc::default()).collect(),
             pools: Vec::new(),
             routes: Vec::new(),
-            tuner: None,
+            tuner: Mutex::default(),
             admission: None,
             addresses: Addresses::at_most(limits.connections_per_address),
             log: None,
@@ -92,6 +92,7 @@ impl<H: Handler> Http<H> {
                 if !waited_for {
                     abandoned.fetch_add(1, Ordering::Relaxed);
                 }
+                !is_late
             };
             let name = format!("worker-{index}");
             http.pools.push(Workers::start(&name, &Setup::of(topology), work)?);
@@ -102,14 +103,18 @@ impl<H: Handler> Http<H> {
         if topology.offload == Offload::Measured && topology.pools() > 0 {
             http.routes = (0..topology.owners()).map(|_| Arc::default()).collect();
         }
-        http.tuner = Tuner::start(Watch {
+        http.tuner = Mutex::new(Tuner::start(Watch {
             pools: http.pools.clone(),
             most_workers: topology.is_elastic().then_some(topology.most_workers),
             routes: http.routes.clone(),
             gates: http.admission.as_ref().map(|admission| admission.adaptive()).unwrap_or_default(),
             most_under_way: topology.queue_capacity + topology.workers.max(topology.most_workers),
-        })?;
+        })?);
         Ok(http)
+    }
+
+    fn tuner(&self) -> MutexGuard<'_, Option<Tuner>> {
+        self.tuner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who is let in, where that is bounded.
@@ -124,7 +129,7 @@ impl<H: Handler> Http<H> {
 
     /// The latest changes of the number of workers, and why.
     pub fn decisions(&self) -> Vec<Decision> {
-        self.tuner.as_ref().map(Tuner::decisions).unwrap_or_default()
+        self.tuner().as_ref().map(Tuner::decisions).unwrap_or_default()
     }
 
     /// Writes every request down.
@@ -200,6 +205,9 @@ impl<H: Handler> Service for Http<H> {
 impl<H> Http<H> {
     /// Lets the workers finish what they have, and ends them.
     pub fn finish(&self) {
+        // First, so that nobody is hired any more.
+        let tuner = self.tuner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(tuner);
         self.pools.iter().for_each(|pool| pool.close());
         self.pools.iter().for_each(|pool| pool.join());
         if let Some(log) = &self.log {
@@ -220,6 +228,10 @@ pub struct OnReactor<H>(Rc<Context<H>>);
 impl<D: Driver, H: Handler> Connections<D> for OnReactor<H> {
     fn serve(&self, stream: Stream<D>, peer: SocketAddr, stop: Stop) -> impl Future<Output = ()> + 'static {
         serve(Tcp::new(stream), self.0.clone(), peer, stop)
+    }
+
+    fn make_room(&self, connections: usize) {
+        self.0.make_room(connections);
     }
 
     fn end_of_turn(&self) {

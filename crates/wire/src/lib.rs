@@ -27,4 +27,4 @@ pub use request::{
 };
 pub use response::{BadField, Sink, put_content_length, put_date, put_decimal, put_field, put_status_line};
 pub use status::Status;
-pub use target::{PathError, decode_path};
+pub use target::{PathError, decode_path, normal_path};

@@ -1,5 +1,7 @@
 //! From the path of a request to the path of a file: decoded once, normalised, and safe to open beneath a root.
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode_str;
 
 /// The path cannot name a file.
@@ -48,6 +50,19 @@ pub fn decode_path(path: &str, out: &mut Vec<u8>) -> Result<(), PathError> {
     Ok(())
 }
 
+/// A path as it is decoded and normalised, for whoever compares how paths begin: so that `//a`, `/%61` and `/b/../a` are what
+/// they name. One that cannot name a file stays as it is.
+pub fn normal_path(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') && !path.contains("//") && !path.contains("/.") {
+        return Cow::Borrowed(path);
+    }
+    let mut decoded = vec![b'/'];
+    match decode_path(path, &mut decoded) {
+        Ok(()) => Cow::Owned(String::from_utf8_lossy(&decoded).into_owned()),
+        Err(_) => Cow::Borrowed(path),
+    }
+}
+
 fn check_escapes(path: &[u8]) -> Result<(), PathError> {
     let mut rest = path;
     while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
@@ -70,6 +85,20 @@ fn remove_last_segment(out: &mut Vec<u8>, start: usize) -> Result<(), PathError>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_compared_as_what_they_name() {
+        for (written, named) in [
+            ("/a/b", "/a/b"),
+            ("//a//b", "/a/b"),
+            ("/%61/./b", "/a/b"),
+            ("/x/../a/", "/a/"),
+            ("/%zz", "/%zz"),
+            ("/../a", "/../a"),
+        ] {
+            assert_eq!(normal_path(written), named);
+        }
+    }
 
     fn decode(path: &str) -> Result<String, PathError> {
         let mut out = Vec::new();

@@ -71,8 +71,8 @@ impl Topology {
                 &order,
                 "queues that are stolen from are first in, first out; use --queue mutex",
             ),
-            (Queue::LockFree, Order::Lifo) => {
-                refuse("order", &Order::Lifo, "a lock-free queue is first in, first out; use --queue mutex")
+            (Queue::LockFree, order @ (Order::Lifo | Order::Adaptive)) => {
+                refuse("order", &order, "a lock-free queue is first in, first out; use --queue mutex")
             }
             _ => Ok(()),
         }
@@ -106,6 +106,7 @@ mod tests {
             (Topology { queue: Queue::Stealing, order: Order::Lifo, ..pool }, "order"),
             (Topology { queue: Queue::Stealing, order: Order::Priority, ..pool }, "order"),
             (Topology { queue: Queue::LockFree, order: Order::Lifo, ..pool }, "order"),
+            (Topology { queue: Queue::LockFree, order: Order::Adaptive, ..pool }, "order"),
         ] {
             assert_eq!(topology.check().unwrap_err().axis, axis, "{topology:?}");
         }

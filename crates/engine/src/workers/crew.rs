@@ -36,6 +36,9 @@ impl Crew {
     /// Sets how many there should be, and gives the places of those that are to be started.
     pub(super) fn want(&self, wanted: usize) -> Vec<usize> {
         let mut places = self.places();
+        if self.closed.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
         let wanted = wanted.min(places.len());
         self.wanted.store(wanted, Ordering::Relaxed);
         let empty: Vec<usize> = (0..wanted).filter(|place| !places[*place]).collect();
@@ -53,15 +56,17 @@ impl Crew {
         leaves
     }
 
-    /// Their workers could not be started: there is to be nobody from the first of them on.
-    pub(super) fn vacate(&self, places: &[usize]) {
+    /// Their workers could not be started: there are to be as many as before, without them.
+    pub(super) fn vacate(&self, places: &[usize], before: usize) {
         let mut all = self.places();
         places.iter().for_each(|place| all[*place] = false);
-        self.wanted.fetch_min(places.first().copied().unwrap_or(usize::MAX), Ordering::Relaxed);
+        self.wanted.store(before, Ordering::Relaxed);
     }
 
     /// Nobody is wanted any more.
     pub(super) fn close(&self) {
+        // With the lock, so that nobody is hired behind it.
+        let _places = self.places();
         self.closed.store(true, Ordering::Relaxed);
     }
 
@@ -84,7 +89,9 @@ mod tests {
         assert!(crew.leaves(3) && !crew.leaves(0));
         assert_eq!(crew.want(4), [3]);
         assert!(!crew.leaves(2));
+        crew.vacate(&[3], 3);
+        assert_eq!((crew.wanted(), crew.want(4)), (3, vec![3]));
         crew.close();
-        assert!(crew.leaves(0));
+        assert!(crew.leaves(0) && crew.want(4).is_empty());
     }
 }

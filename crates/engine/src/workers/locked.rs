@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 use super::crew::Crew;
 use super::queue::{CLASSES, Class, Queue, Turns, notify};
@@ -24,11 +25,30 @@ pub(super) struct Locked<J> {
     looking: AtomicBool,
 }
 
+/// How long a queue must not have been empty for the latest job to go first, where the order is adaptive (Maurer: Fail at
+/// Scale, 2015): a shorter one is a burst that is being worked off.
+const STANDING: Duration = Duration::from_millis(100);
+
 struct State<J> {
     /// One queue for each class; only the first is used where the order is not by class.
     jobs: [VecDeque<J>; CLASSES],
     turns: Turns,
+    /// Since when there has been something in it, where the order is adaptive.
+    standing: Option<Instant>,
     closed: bool,
+}
+
+impl<J> State<J> {
+    /// Takes the oldest job, or the latest if the queue has been standing for so long.
+    fn take_adaptively(&mut self, long: Duration) -> Option<J> {
+        let is_standing = self.standing.is_some_and(|since| since.elapsed() >= long);
+        let jobs = &mut self.jobs[0];
+        let job = if is_standing { jobs.pop_back() } else { jobs.pop_front() };
+        if jobs.is_empty() {
+            self.standing = None;
+        }
+        job
+    }
 }
 
 impl<J> Locked<J> {
@@ -38,7 +58,7 @@ impl<J> Locked<J> {
             VecDeque::with_capacity(if used { capacity } else { 0 })
         });
         Locked {
-            state: Mutex::new(State { jobs, turns: Turns::new(), closed: false }),
+            state: Mutex::new(State { jobs, turns: Turns::new(), standing: None, closed: false }),
             changed: Condvar::new(),
             capacity,
             order,
@@ -52,6 +72,7 @@ impl<J> Locked<J> {
         let job = match self.order {
             Order::Fifo => state.jobs[0].pop_front(),
             Order::Lifo => state.jobs[0].pop_back(),
+            Order::Adaptive => state.take_adaptively(STANDING),
             Order::Priority => {
                 let waits = state.jobs.each_ref().map(|jobs| !jobs.is_empty());
                 state.turns.next(waits).and_then(|class| state.jobs[class].pop_front())
@@ -81,6 +102,9 @@ impl<J: Send> Queue<J> for Locked<J> {
         }
         let class = if self.order == Order::Priority { class as usize } else { 0 };
         state.jobs[class].push_back(job);
+        if self.order == Order::Adaptive {
+            state.standing.get_or_insert_with(Instant::now);
+        }
         self.len.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -145,5 +169,26 @@ impl<J: Send> Queue<J> for Locked<J> {
 
     fn idle(&self) -> usize {
         self.idle.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_goes_first_only_while_the_queue_is_standing() {
+        let queue = Locked::new(8, Order::Adaptive);
+        let fill = |jobs: std::ops::Range<u32>| jobs.for_each(|job| queue.push(job, Class::Normal).unwrap());
+        let take = |long| lock(&queue.state).take_adaptively(long);
+        fill(0..4);
+        assert_eq!([take(Duration::MAX), take(Duration::MAX)], [Some(0), Some(1)]);
+        assert_eq!(
+            [take(Duration::ZERO), take(Duration::ZERO), take(Duration::ZERO)],
+            [Some(3), Some(2), None]
+        );
+        assert!(lock(&queue.state).standing.is_none(), "it has been empty");
+        fill(4..6);
+        assert_eq!(take(Duration::MAX), Some(4));
     }
 }

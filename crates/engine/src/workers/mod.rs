@@ -100,7 +100,7 @@ impl<J> Clone for Shift<J> {
 
 impl<J> Shift<J> {
     /// A worker's life.
-    fn run(&self, worker: usize, mut work: impl FnMut(Turn, J)) {
+    fn run(&self, worker: usize, mut work: impl FnMut(Turn, J) -> bool) {
         let counters = &self.counters.each[worker];
         loop {
             let Some(Waiting { job, since }) = self.queue.next(worker, &self.crew) else {
@@ -111,9 +111,10 @@ impl<J> Shift<J> {
             };
             let start = Instant::now();
             let waited = start.saturating_duration_since(since);
-            counters.wait.record(waited);
-            work(Turn { worker, start, waited }, job);
-            counters.service.record(start.elapsed());
+            if work(Turn { worker, start, waited }, job) {
+                counters.wait.record(waited);
+                counters.service.record(start.elapsed());
+            }
         }
     }
 }
@@ -171,14 +172,15 @@ fn queue<J: Send + 'static>(setup: &Setup) -> Arc<dyn Queue<J>> {
 }
 
 impl<J: Send + 'static> Workers<J> {
-    /// Starts threads that run `work` on jobs. `work` must not panic; it would take its thread with it.
+    /// Starts threads that run `work` on jobs; it says whether it did, or sent the job away, which counts for nothing. `work` must
+    /// not panic; it would take its thread with it.
     ///
     /// # Errors
     /// A thread cannot be started; those that were are stopped.
     pub fn start(
         name: &str,
         setup: &Setup,
-        work: impl Fn(Turn, J) + Clone + Send + 'static,
+        work: impl Fn(Turn, J) -> bool + Clone + Send + 'static,
     ) -> io::Result<Self> {
         Workers::start_with(name, setup, move |_| work.clone())
     }
@@ -187,7 +189,7 @@ impl<J: Send + 'static> Workers<J> {
     ///
     /// # Errors
     /// A thread cannot be started; those that were are stopped.
-    pub fn start_with<W: FnMut(Turn, J)>(
+    pub fn start_with<W: FnMut(Turn, J) -> bool>(
         name: &str,
         setup: &Setup,
         prepare: impl Fn(usize) -> W + Clone + Send + 'static,
@@ -219,6 +221,7 @@ impl<J: Send + 'static> Workers<J> {
     /// # Errors
     /// A thread cannot be started; there are as many as could be.
     pub fn resize(&self, wanted: usize) -> io::Result<()> {
+        let before = self.crew.wanted();
         let places = self.crew.want(wanted);
         self.queue.rouse();
         let mut threads = lock(&self.staff.threads);
@@ -227,7 +230,7 @@ impl<J: Send + 'static> Workers<J> {
             match (self.staff.hire)(*place) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    self.crew.vacate(&places[nth..]);
+                    self.crew.vacate(&places[nth..], before);
                     return Err(error);
                 }
             }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::*;
 
-const KINDS: [(topology::Queue, Order); 6] = [
+const KINDS: [(topology::Queue, Order); 7] = [
     (topology::Queue::Mutex, Order::Fifo),
     (topology::Queue::Mutex, Order::Priority),
     (topology::Queue::Mutex, Order::Lifo),
+    (topology::Queue::Mutex, Order::Adaptive),
     (topology::Queue::LockFree, Order::Fifo),
     (topology::Queue::LockFree, Order::Priority),
     (topology::Queue::Stealing, Order::Fifo),
@@ -29,6 +30,7 @@ fn line_up(setup: &Setup, jobs: &[(u32, Class)]) -> Vec<u32> {
         } else {
             done.send(job).unwrap();
         }
+        true
     })
     .unwrap();
     workers.submit(u32::MAX, Class::High).unwrap();
@@ -78,6 +80,7 @@ fn a_full_queue_gives_the_job_back_and_a_closed_one_too() {
         let wait = Arc::new(Mutex::new(wait));
         let workers = Workers::start("w", &setup(kind, 1, 2), move |_, _: u32| {
             let _ = wait.lock().unwrap().recv_timeout(Duration::from_secs(10));
+            true
         })
         .unwrap();
         workers.submit(0, Class::Normal).unwrap();
@@ -103,7 +106,7 @@ fn many_submit_to_many_and_each_job_is_done_once() {
     for kind in KINDS {
         let (done, seen) = mpsc::channel();
         let workers =
-            Workers::start("w", &setup(kind, 5, 16), move |_, job: u32| done.send(job).unwrap()).unwrap();
+            Workers::start("w", &setup(kind, 5, 16), move |_, job: u32| done.send(job).is_ok()).unwrap();
         thread::scope(|scope| {
             for from in 0..4 {
                 let workers = workers.clone();
@@ -134,7 +137,7 @@ fn every_worker_takes_part() {
         let (done, seen) = mpsc::channel();
         let workers = Workers::start("w", &setup(kind, 8, 64), move |turn, _: u32| {
             thread::sleep(Duration::from_millis(2));
-            done.send(turn.worker).unwrap();
+            done.send(turn.worker).is_ok()
         })
         .unwrap();
         for job in 0..400 {
@@ -163,7 +166,7 @@ fn a_pool_grows_and_shrinks_and_loses_nothing() {
         let setup = Setup { most: 16, ..setup((kind, Order::Fifo), 1, 256) };
         let workers = Workers::start("w", &setup, move |turn, job: u32| {
             thread::sleep(Duration::from_millis(1));
-            done.send((turn.worker, job)).unwrap();
+            done.send((turn.worker, job)).is_ok()
         })
         .unwrap();
         let mut jobs = 0..2000;
@@ -193,7 +196,7 @@ fn a_pool_grows_and_shrinks_and_loses_nothing() {
 fn workers_that_are_not_wanted_end_though_there_is_nothing_to_do() {
     for kind in [topology::Queue::Mutex, topology::Queue::LockFree] {
         let setup = Setup { most: 8, ..setup((kind, Order::Fifo), 8, 16) };
-        let workers = Workers::start("w", &setup, |_, _: u32| ()).unwrap();
+        let workers = Workers::start("w", &setup, |_, _: u32| true).unwrap();
         workers.resize(1).unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
         while workers.idle() != 1 {

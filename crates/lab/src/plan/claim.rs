@@ -39,6 +39,8 @@ pub struct Side {
     pub connections: Option<u32>,
     /// Path, as it is requested.
     pub path: Option<String>,
+    /// Whether each request has a connection of its own.
+    pub close: Option<bool>,
 }
 
 impl Side {
@@ -49,6 +51,7 @@ impl Side {
         };
         key.target == self.target
             && self.connections.is_none_or(|connections| connections == key.connections)
+            && self.close.is_none_or(|close| close == key.close)
             && self.path.as_ref().is_none_or(|path| *path == key.path)
             && self.at.iter().all(|(name, level)| has(name, &level.to_string()))
     }

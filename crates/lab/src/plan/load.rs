@@ -30,6 +30,9 @@ pub struct Load {
     pub think: Option<String>,
     /// Seconds that an answer may take; 15 if nothing is said, as in source D.
     pub timeout_s: Option<f64>,
+    /// Statuses of answers that count; any other is an error. All count if none is given.
+    #[serde(default)]
+    pub expect_status: Vec<u16>,
     /// Addresses of this host that connections come from.
     #[serde(default)]
     pub sources: u32,
@@ -43,11 +46,16 @@ impl Load {
 }
 
 impl Plan {
-    /// The load of a cell, on a server.
+    /// The load of a cell in a round, on a server. Arrivals are others in each round, and the same for all cells of it.
     ///
     /// # Errors
     /// What of it cannot be read.
-    pub(crate) fn load_of(&self, key: &CellKey, address: SocketAddr) -> Result<load::Plan, String> {
+    pub(crate) fn load_of(
+        &self,
+        key: &CellKey,
+        round: u32,
+        address: SocketAddr,
+    ) -> Result<load::Plan, String> {
         let bad = |what: &str, error: &dyn Display| format!("load.{what}: {error}");
         let think_s = match filled_in(&self.load.think, key, "0s") {
             Some(think) => {
@@ -59,7 +67,7 @@ impl Plan {
             Some(rate) => Arrivals::Open {
                 rate: rate.parse().map_err(|error| bad("rate", &error))?,
                 spacing: Spacing::Poisson,
-                seed: self.seed,
+                seed: self.seed.wrapping_add(round.into()),
                 session: None,
             },
             None => Arrivals::Closed { think_s },
@@ -77,6 +85,7 @@ impl Plan {
             link,
             receive_rate,
             sources: self.load.sources,
+            expect: load::Expect { statuses: self.load.expect_status.clone(), ..load::Expect::default() },
             connections: key.connections,
             threads: self.threads,
             stop: Stop::Seconds(self.duration_s),
@@ -108,6 +117,11 @@ impl Plan {
         if engine == Engine::Webbench && !key.close {
             return Err("load.engine: webbench makes a connection per request: write close = [true]".into());
         }
+        if !self.load.expect_status.is_empty() {
+            return Err(format!(
+                "load.expect_status: {name} does not look at it: only the engine plimsoll does"
+            ));
+        }
         // Several sources only make room for more connections; without them a generator says what it lacks.
         Ok(Some(engine))
     }
@@ -117,7 +131,7 @@ impl Plan {
 pub(super) fn check(plan: &Plan) -> Result<(), Problem> {
     let nowhere = ([127, 0, 0, 1], 1).into();
     plan.cells().iter().try_for_each(|cell| {
-        let known = plan.load_of(cell, nowhere).and_then(|_| plan.engine_of(cell));
+        let known = plan.load_of(cell, 0, nowhere).and_then(|_| plan.engine_of(cell));
         known.map(|_| ()).map_err(|text| Problem::at("load", text))
     })
 }

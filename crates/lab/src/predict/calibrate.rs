@@ -181,14 +181,14 @@ fn look_again(bench: &Bench<'_>, load_cores: &CpuSet, key: &CellKey, dir: &Path)
 fn look(bench: &Bench<'_>, load_cores: &CpuSet, key: &CellKey, dir: &Path) -> Result<Look, String> {
     let (mut beside_server, mut beside_load) =
         (Neighbours::on(&bench.server_cores), Neighbours::on(load_cores));
-    let (outcome, used) = bench.measure_beside(key, dir, &mut |phase| {
+    let (outcome, used) = bench.measure_beside(key, 0, dir, &mut |phase| {
         beside_server.look(phase);
         beside_load.look(phase);
     })?;
     if bench.cancel.is_set() {
         return Err("interrupted".into());
     }
-    if outcome.requests == 0 {
+    if outcome.answered() == 0 {
         return Err("no request was answered; is the work too long for so short a load?".into());
     }
     let figures = Figures {

@@ -15,7 +15,7 @@ mod theory;
 mod workload;
 
 use engine::Topology;
-use engine::topology::Kind;
+use engine::topology::{Kind, Order};
 
 pub use self::control::{Controller, Observation};
 pub use self::outcome::Outcome;
@@ -90,6 +90,14 @@ impl Setup {
         let bad = |route: &Route| ![route.share, route.sleep_us, route.spin_us].into_iter().all(natural);
         ensure(!self.mix.iter().any(bad), "shares and times of routes must not be below 0")?;
         self.load.check()?;
+        ensure(topology.order != Order::Adaptive, "the adaptive order is not modelled")?;
+        let free = costs[0] + costs[1] == 0.0 && !self.load.takes_time();
+        let fills =
+            matches!(self.load, Load::Closed { connections, .. } if connections > topology.queue_capacity);
+        ensure(
+            topology.pools() == 0 || !free || !fills,
+            "a request that is turned away must take some time",
+        )?;
         // Otherwise time would stand still while requests go round.
         let takes = |route: &Route| route.share == 0.0 || route.sleep_us + route.spin_us > 0.0;
         let some = costs[0] > 0.0 || self.load.takes_time() || self.mix.iter().all(takes);

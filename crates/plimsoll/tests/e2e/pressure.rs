@@ -35,6 +35,27 @@ fn an_idle_connection_is_closed_in_time() {
 }
 
 #[test]
+fn who_is_idle_makes_room_for_who_is_not() {
+    let site = site();
+    for model in ["reactor", "reuseport", "multi-reactor-pool", "proactor"] {
+        let flags = ["--model", model, "--reactors", "1", "--connections", "4", "--admin", "127.0.0.1:0"];
+        let server = Server::start(site.path(), &flags);
+        let mut idle: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+        idle.iter_mut().for_each(|client| assert_eq!(client.get("/1k.html").status, 200));
+        // Whoever comes is turned away at first, and let in as soon as somebody has been idle for long enough.
+        let start = Instant::now();
+        while server.connect().get("/1k.html").status != 200 {
+            assert!(start.elapsed() < PATIENCE, "{model}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let metrics = Client::connect(server.admin()).get("/metrics").text();
+        let made = metrics.lines().find(|line| line.contains("\"idle_made_room\"")).unwrap();
+        assert!(!made.ends_with(" 0"), "{model}: {made}");
+        server.stop();
+    }
+}
+
+#[test]
 fn ten_thousand_idle_connections_do_not_disturb_another() {
     let site = site();
     engine::host::raise_descriptor_limit();

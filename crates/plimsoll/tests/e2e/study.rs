@@ -285,6 +285,8 @@ fn the_sources_experiments_run_for_a_few_seconds_each() {
     for name in [
         "reactor-study",
         "reactor-open",
+        "auto",
+        "overload",
         "thread-pool-scaling",
         "fast-slow",
         "ten-thousand",
@@ -295,10 +297,14 @@ fn the_sources_experiments_run_for_a_few_seconds_each() {
         let out = dir.path().join("out");
         let mut run = plimsoll();
         run.args(["lab", "run", name, "--quick", "--budget", "6s", "--out"]).arg(&out);
-        let said = output_of(&mut run);
+        let said = run.output().unwrap();
         let results = results(&out);
+        // A goal that is missed in so short a time says nothing.
+        let has_goals = !results["budgets"].as_array().unwrap().is_empty();
+        assert!(said.status.success() || has_goals && said.status.code() == Some(1), "{name}: {said:?}");
+        assert!(!results["cells"].as_array().unwrap().is_empty(), "{name}: {said:?}");
         let runs = results["runs"].as_array().unwrap();
-        assert!(runs.iter().any(|run| run["failure"].is_null()), "{name}: {said}");
+        assert!(runs.iter().any(|run| run["failure"].is_null()), "{name}: {said:?}");
         assert!(!results["question"].as_str().unwrap().is_empty() && out.join("results.sqlite").exists());
     }
 }

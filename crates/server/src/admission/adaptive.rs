@@ -13,9 +13,6 @@ const LEAST_GRADIENT: f64 = 0.5;
 /// Part of a change that is made at once, so that noise evens out.
 const SMOOTH: f64 = 0.3;
 
-/// Fewest requests that say anything.
-const FEWEST: u64 = 10;
-
 /// What was seen in a stretch of time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
@@ -31,7 +28,7 @@ pub(crate) struct Seen {
 
 /// The bound after a stretch.
 pub(crate) fn next(limit: usize, most: usize, seen: &Seen) -> usize {
-    if seen.requests < FEWEST || seen.work_s <= 0.0 {
+    if seen.requests == 0 || seen.work_s <= 0.0 {
         return limit.clamp(seen.workers.max(1), most.max(1));
     }
     let now = limit as f64;

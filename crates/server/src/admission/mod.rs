@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use wire::normal_path;
+
 use crate::client::Client;
 pub(crate) use adaptive::{Seen, next};
 pub(crate) use gate::{Gate, Permit};
@@ -74,6 +76,7 @@ impl Admission {
 
     /// Counts a request, or says after how long another one may come.
     pub(crate) fn rate(&self, path: &str, peer: IpAddr, now: Instant) -> Result<(), Duration> {
+        let path = normal_path(path);
         match self.rates.iter().find(|(route, _)| path.starts_with(route.as_str())) {
             Some((_, limit)) => limit.take(Client::of(peer), now),
             None => Ok(()),
@@ -81,9 +84,10 @@ impl Admission {
     }
 
     /// Lets a request go to the workers, for as long as it has the permit, if it needs one; or does not.
-    pub(crate) fn enter(&self, path: &str, peer: IpAddr) -> Option<Option<Permit>> {
+    pub(crate) fn enter(&self, path: &str, peer: IpAddr, now: Instant) -> Option<Option<Permit>> {
+        let path = normal_path(path);
         match self.gates.iter().find(|(route, ..)| path.starts_with(route.as_str())) {
-            Some((_, gate, _)) => gate.enter(Client::of(peer)).map(Some),
+            Some((_, gate, _)) => gate.enter(Client::of(peer), now).map(Some),
             None => Some(None),
         }
     }
@@ -114,10 +118,14 @@ mod tests {
         let (admission, now) = (Admission::new(&rules), Instant::now());
         let peer = [127, 0, 0, 1].into();
         assert!(admission.rate("/x", peer, now).is_ok() && admission.rate("/x", peer, now).is_err());
+        // However it is written.
+        for same in ["//x", "/%78", "/./x", "/api/../x"] {
+            assert!(admission.rate(same, peer, now).is_err(), "{same}");
+        }
         let later = now + Duration::from_micros(5);
         assert!(admission.rate("/api/x", peer, now).is_ok() && admission.rate("/api/x", peer, later).is_ok());
-        let held = admission.enter("/api/x", peer).unwrap();
-        assert!(held.is_some() && admission.enter("/api/y", peer).is_none());
-        assert!(admission.enter("/x", peer).is_some_and(|permit| permit.is_none()));
+        let held = admission.enter("/api/x", peer, now).unwrap();
+        assert!(held.is_some() && admission.enter("/api/y", peer, now).is_none());
+        assert!(admission.enter("/x", peer, now).is_some_and(|permit| permit.is_none()));
     }
 }

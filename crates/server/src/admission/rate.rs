@@ -1,12 +1,16 @@
 //! How many requests in a second a client may make of a route: a bucket for each client that fills at a rate.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, Clients, PARTS};
 
-/// Clients that are remembered for a route; of more, those whose buckets are full are forgotten, which changes nothing for
-/// them, and new ones are let in uncounted while none is.
+/// Clients that are remembered for a route. Of more, those whose buckets are full are forgotten, which changes nothing for them;
+/// while none is, new ones share a bucket.
 const MOST_CLIENTS: usize = 65_536;
+
+/// Time between two looks for full buckets, so that a crowd of clients costs little.
+const SWEEP: Duration = Duration::from_millis(20);
 
 /// A bound on the rate of each client's requests, by the generic cell rate algorithm (ITU-T I.371): the moment from which a
 /// client's bucket is full again is all that has to be known of it.
@@ -17,6 +21,8 @@ pub(super) struct RateLimit {
     /// How far ahead of the rate a client may be, in nanoseconds.
     burst_ns: u64,
     epoch: Instant,
+    /// When full buckets were looked for last in each part, in nanoseconds since the epoch.
+    swept: [AtomicU64; PARTS],
     /// For each client, when its bucket is full again, in nanoseconds since the epoch.
     full_at: Clients<u64>,
 }
@@ -26,17 +32,28 @@ impl RateLimit {
     pub(super) fn new(per_second: f64, burst: u32) -> Self {
         let each_ns = (1e9 / per_second).max(1.0) as u64;
         let burst_ns = each_ns.saturating_mul(u64::from(burst.max(1)) - 1);
-        RateLimit { each_ns, burst_ns, epoch: Instant::now(), full_at: Clients::default() }
+        RateLimit {
+            each_ns,
+            burst_ns,
+            epoch: Instant::now(),
+            swept: Default::default(),
+            full_at: Clients::default(),
+        }
     }
 
     /// Counts a request, or says how long to wait until the next one may come.
     pub(super) fn take(&self, client: Client, now: Instant) -> Result<(), Duration> {
         let now = now.saturating_duration_since(self.epoch).as_nanos() as u64;
-        let mut part = self.full_at.part(client);
+        let index = self.full_at.index(client);
+        let mut part = self.full_at.nth_part(index);
+        let mut client = client;
         if part.len() >= MOST_CLIENTS / PARTS && !part.contains_key(&client) {
-            part.retain(|_, full_at| *full_at > now);
+            if now.saturating_sub(self.swept[index].load(Relaxed)) >= SWEEP.as_nanos() as u64 {
+                self.swept[index].store(now, Relaxed);
+                part.retain(|_, full_at| *full_at > now);
+            }
             if part.len() >= MOST_CLIENTS / PARTS {
-                return Ok(());
+                client = Client::Others;
             }
         }
         let full_at = part.entry(client).or_insert(now);
@@ -75,9 +92,17 @@ mod tests {
     fn clients_are_forgotten_before_there_are_too_many() {
         let limit = RateLimit::new(1000.0, 1);
         for n in 0..200_000 {
-            let now = limit.epoch + Duration::from_micros(u64::from(n));
+            // Each bucket is full again after a millisecond.
+            let now = limit.epoch + Duration::from_micros(100 * u64::from(n));
             assert!(limit.take(Client::V4(n), now).is_ok());
         }
-        assert!(limit.full_at.len() <= MOST_CLIENTS);
+        assert!(limit.full_at.len() <= MOST_CLIENTS + PARTS);
+    }
+
+    #[test]
+    fn a_crowd_that_cannot_be_told_apart_is_not_let_in_for_nothing() {
+        let limit = RateLimit::new(0.01, 1);
+        let let_in = (0..200_000).filter(|n| limit.take(Client::V4(*n), limit.epoch).is_ok()).count();
+        assert!(let_in <= MOST_CLIENTS + PARTS, "{let_in}");
     }
 }

@@ -1,6 +1,7 @@
 //! How urgent a request is, by the start of its path.
 
 use engine::Class;
+use wire::normal_path;
 
 use crate::handler::{Handler, Place, Request, Response};
 
@@ -24,6 +25,7 @@ impl<H> Classes<H> {
     }
 
     fn of_path(&self, path: &str) -> Option<Class> {
+        let path = normal_path(path);
         self.routes.iter().find(|(route, _)| path.starts_with(route.as_str())).map(|(_, class)| *class)
     }
 }
@@ -60,6 +62,8 @@ mod tests {
             ("/api/pages", Class::Normal),
             ("/api/healthy", Class::High),
             ("/api", Class::Low),
+            ("//api/health", Class::High),
+            ("/api/health/../pages", Class::Normal),
         ] {
             assert_eq!(classes.of_path(path), Some(class), "{path}");
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::Class;
 use engine::histogram::{Distribution, Histogram};
+use rustix::time::{ClockId, clock_gettime};
 use thread_local::ThreadLocal;
 use wire::{Method, Status};
 
@@ -25,8 +26,17 @@ const MOST_RATE: u64 = 1 << 30;
 pub struct Work {
     /// Time in which the thread waits, as for a database.
     pub sleep: Duration,
-    /// Time in which the thread computes.
+    /// Time in which the thread computes: processor time.
     pub spin: Duration,
+}
+
+/// Turns of a loop between two looks at the clock, which is a system call.
+const LOOPS: usize = 64;
+
+/// Processor time of the calling thread.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
 }
 
 impl Work {
@@ -39,9 +49,10 @@ impl Work {
             sleep::exactly(self.sleep);
         }
         if !self.spin.is_zero() {
-            let end = Instant::now() + self.spin;
-            while Instant::now() < end {
-                std::hint::spin_loop();
+            // The thread's own time: one that has lost its processor for a while has not computed meanwhile.
+            let end = thread_time() + self.spin;
+            while thread_time() < end {
+                (0..LOOPS).for_each(|_| std::hint::spin_loop());
             }
         }
     }

@@ -21,9 +21,7 @@ pub(super) struct Processors {
 
 impl Processors {
     pub(super) fn new() -> Self {
-        let mask = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-        let mine = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| mask.is_set(*cpu)).collect();
-        Processors { cores: Cores::detect(), looked: Instant::now(), mine, last: None }
+        Processors { cores: Cores::detect(), looked: Instant::now(), mine: mine(), last: None }
     }
 
     /// The number that may be used, if it has changed since it was last asked for.
@@ -33,6 +31,10 @@ impl Processors {
         }
         self.looked = now;
         let before = std::mem::replace(&mut self.cores, Cores::detect());
+        let mine = mine();
+        if mine != self.mine {
+            (self.mine, self.last) = (mine, None);
+        }
         (before.usable() != self.cores.usable()).then_some(self.cores.usable())
     }
 
@@ -62,6 +64,12 @@ impl Processors {
         let busy = if self.cores.quota.is_some() { own } else { busy };
         (busy, own)
     }
+}
+
+/// The processors of the affinity mask.
+fn mine() -> Vec<usize> {
+    let mask = rustix::thread::sched_getaffinity(None).unwrap_or_default();
+    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| mask.is_set(*cpu)).collect()
 }
 
 /// Idle time and all time of some processors, in ticks (proc(5), `/proc/stat`).

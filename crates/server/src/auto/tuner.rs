@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -18,6 +19,12 @@ const LOOK: Duration = Duration::from_millis(25);
 
 /// Looks after which the pools are decided about.
 const LOOKS: usize = 4;
+
+/// Time between two looks while nobody asks for anything.
+const QUIET_LOOK: Duration = Duration::from_millis(250);
+
+/// Fewest requests whose waits say anything.
+const FEWEST: u64 = 10;
 
 /// Decisions that are remembered.
 const REMEMBERED: usize = 64;
@@ -130,17 +137,26 @@ impl Watched {
         Watched { pool, size, busy: (0, 0), done: 0, since: Instant::now(), times: (0, 0.0, 0.0) }
     }
 
+    /// Whether it has no more workers than it must.
+    fn is_small(&self) -> bool {
+        self.size.as_ref().is_none_or(|size| self.pool.size() <= size.least())
+    }
+
     fn look(&mut self) {
         self.busy.0 += self.pool.size().saturating_sub(self.pool.idle());
         self.busy.1 += 1;
     }
 
-    /// Requests that began since the last time, and the sums of their waits and of the work, in seconds.
-    fn times(&mut self) -> (u64, f64, f64) {
+    /// Requests that began since the last time, and the sums of their waits and of the work, in seconds; `None` while there are
+    /// too few to say anything.
+    fn times(&mut self) -> Option<(u64, f64, f64)> {
         let (wait, work) = (self.pool.counters().wait(), self.pool.counters().service());
         let now = (wait.count(), wait.sum.as_secs_f64(), work.sum.as_secs_f64());
+        if now.0 - self.times.0 < FEWEST {
+            return None;
+        }
         let before = std::mem::replace(&mut self.times, now);
-        (now.0 - before.0, now.1 - before.1, now.2 - before.2)
+        Some((now.0 - before.0, now.1 - before.1, now.2 - before.2))
     }
 
     /// What was seen since the last time.
@@ -174,11 +190,15 @@ struct Rounds {
 
 impl Rounds {
     fn run(mut self) {
-        let mut looks = 0;
+        let (mut looks, mut asked) = (0, 0);
         loop {
+            let before = std::mem::replace(&mut asked, self.asked());
+            // A pool that has grown is to be seen idle, so that it shrinks.
+            let is_quiet = before == asked && self.pools.iter().all(Watched::is_small);
+            let pause = if is_quiet { QUIET_LOOK } else { LOOK };
             let stop = lock(&self.shared.stop);
             let (stop, _) =
-                self.shared.changed.wait_timeout(stop, LOOK).unwrap_or_else(PoisonError::into_inner);
+                self.shared.changed.wait_timeout(stop, pause).unwrap_or_else(PoisonError::into_inner);
             if *stop {
                 return;
             }
@@ -191,6 +211,12 @@ impl Rounds {
                 self.decide();
             }
         }
+    }
+
+    /// Requests that were handed over or begun so far.
+    fn asked(&self) -> u64 {
+        let submitted = self.pools.iter().map(|watched| watched.pool.counters().submitted.load(Relaxed));
+        submitted.chain(self.reactors.iter().map(|(routes, _)| routes.calls())).sum()
     }
 
     /// Tells of each handler that holds up its reactor, once.
@@ -221,11 +247,11 @@ impl Rounds {
         let mut seen = Seen::default();
         let (mut wait_s, mut work_s) = (0.0, 0.0);
         for watched in &mut self.pools {
-            let (requests, wait, work) = watched.times();
+            seen.workers += watched.pool.size();
+            let Some((requests, wait, work)) = watched.times() else { continue };
             seen.requests += requests;
             wait_s += wait;
             work_s += work;
-            seen.workers += watched.pool.size();
         }
         let requests = seen.requests.max(1) as f64;
         (seen.wait_s, seen.work_s) = (wait_s / requests, work_s / requests);
@@ -254,6 +280,8 @@ impl Rounds {
             tracing::debug!(pool = index, from = seen.workers, to, reason = reason.text(), ?seen, "workers");
             if let Err(error) = watched.pool.resize(to) {
                 tracing::warn!(pool = index, to, %error, "not as many workers can be started");
+                watched.size.iter_mut().for_each(PoolSize::refused);
+                continue;
             }
             let mut decisions = lock(&self.shared.decisions);
             if decisions.len() == REMEMBERED {

@@ -55,9 +55,9 @@ pub(super) async fn answer<T: Transport, H: Handler>(
         Err(reject) => return Ok(Err((response, reject))),
     };
     let request = Request { head: &parsed, peer, body: &body };
-    let (place, route) = context.place(&request);
+    let (place, route) = context.place(&request, wire.now());
     if place == Place::Worker {
-        let Some(ticket) = context.ticket(&request, route) else {
+        let Some(ticket) = context.ticket(&request, route, wire.now()) else {
             shed(&mut response, Status::SERVICE_UNAVAILABLE, SOON, &context.counters.in_flight_refused);
             return Ok(Ok(response));
         };

@@ -28,6 +28,10 @@ const SPARE: usize = 64;
 /// A response whose field lines took more memory than this gives it back rather than keep it.
 const FIELDS_KEPT: usize = 4096;
 
+/// How long a connection is left alone between two requests though slots are scarce: one that is closed sooner is likely to be
+/// in use, and a request could be on its way.
+const NOT_LONG: Duration = Duration::from_secs(1);
+
 /// What the connections of one reactor share.
 pub(crate) struct Context<H> {
     pub(crate) handler: Arc<H>,
@@ -47,6 +51,8 @@ pub(crate) struct Context<H> {
     errands: RefCell<Vec<Arc<Errand>>>,
     /// Requests handed to workers for which none was woken yet.
     handed_over: Cell<usize>,
+    /// Idle connections that are still to make room.
+    leaving: Cell<usize>,
     /// The line, and when it has to be made anew.
     date: RefCell<(DateField, Instant)>,
 }
@@ -80,6 +86,7 @@ impl<H: Handler> Context<H> {
             admission,
             errands: RefCell::new(Vec::with_capacity(SPARE)),
             handed_over: Cell::new(0),
+            leaving: Cell::new(0),
             date: RefCell::new((DateField::new(SystemTime::now()), Instant::now())),
         }
     }
@@ -93,11 +100,11 @@ impl<H: Handler> Context<H> {
     }
 
     /// Where a request is handled, and its route where those are told apart.
-    pub(super) fn place(&self, request: &Request<'_>) -> (Place, Option<RouteId>) {
+    pub(super) fn place(&self, request: &Request<'_>, now: Instant) -> (Place, Option<RouteId>) {
         if self.workers.is_none() {
             return (Place::Reactor, None);
         }
-        let route = self.routes.as_ref().and_then(|routes| routes.of(request.head));
+        let route = self.routes.as_ref().and_then(|routes| routes.of(request.head, now));
         let learned = self.routes.as_ref().zip(route).and_then(|(routes, route)| routes.place(route));
         (learned.unwrap_or_else(|| self.handler.place(request)), route)
     }
@@ -109,11 +116,16 @@ impl<H: Handler> Context<H> {
     }
 
     /// What a request takes along to the workers, if it is let in; what is urgent always is.
-    pub(super) fn ticket(&self, request: &Request<'_>, route: Option<RouteId>) -> Option<Ticket> {
+    pub(super) fn ticket(
+        &self,
+        request: &Request<'_>,
+        route: Option<RouteId>,
+        now: Instant,
+    ) -> Option<Ticket> {
         let class = self.handler.class(request);
         let permit = match &self.admission {
             Some(admission) if class != Class::High => {
-                admission.enter(request.head.path(), request.peer.ip())?
+                admission.enter(request.head.path(), request.peer.ip(), now)?
             }
             _ => None,
         };
@@ -162,6 +174,22 @@ impl<H: Handler> Context<H> {
         if let (jobs @ 1.., Some(workers)) = (self.handed_over.take(), &self.workers) {
             workers.wake(jobs);
         }
+    }
+
+    /// Slots are scarce: so many idle connections are to end.
+    pub(crate) fn make_room(&self, connections: usize) {
+        self.leaving.set(connections);
+    }
+
+    /// Whether a connection that has been idle since then is to make room.
+    pub(super) fn gives_way(&self, idle_since: Instant) -> bool {
+        let leaving = self.leaving.get();
+        if leaving == 0 || idle_since.elapsed() < NOT_LONG {
+            return false;
+        }
+        self.leaving.set(leaving - 1);
+        Counters::count(&self.counters.idle_made_room);
+        true
     }
 
     /// An errand that is not under way.

@@ -180,7 +180,7 @@ async fn converse<T: Transport, H: Handler>(
         begun = None;
         let persistence = answer(wire, context, response, rest).await?;
         if persistence == Persistence::Close {
-            finish(wire, context, rest.until).await?;
+            finish(wire, context, rest).await?;
             return Ok(Close::Done);
         }
         answers = answers.saturating_add(1);
@@ -212,7 +212,13 @@ fn take_turn<T: Transport, H: Handler>(
     let over_rate = context.over_rate(&request, wire.now());
     let wants_body =
         head.framing != Framing::None && over_rate.is_none() && context.handler.wants_body(&request);
+    // What cannot be read and dropped is not waited for; but the client is to have the answer.
+    let too_long = match head.framing {
+        Framing::Length(length) => length > context.limits.discard_bytes,
+        Framing::Chunked | Framing::None => false,
+    };
     let last = !head.keep_alive
+        || (too_long && !wants_body)
         // The client waits for a 100 that will not come: whether its body follows cannot be known.
         || (head.expects_continue && !wants_body)
         || answers + 1 == context.limits.requests_per_connection
@@ -234,10 +240,10 @@ fn take_turn<T: Transport, H: Handler>(
         wire.consume(length);
         return Turn::Answered(response, rest);
     }
-    let (place, route) = context.place(&request);
+    let (place, route) = context.place(&request, wire.now());
     if place == Place::Reactor {
         context.call(&request, &mut response, route);
-    } else if let Some(ticket) = context.ticket(&request, route) {
+    } else if let Some(ticket) = context.ticket(&request, route, wire.now()) {
         return Turn::Delegated(length, rest, response, ticket);
     } else {
         shed(&mut response, Status::SERVICE_UNAVAILABLE, SOON, &context.counters.in_flight_refused);
@@ -302,7 +308,8 @@ async fn await_input<T: Transport, H: Handler>(
             begun.later(limits.head_time).earlier(limits.whole_request(begun))
         }
     };
-    match wire.fill(until, || idle && stop.is_set()).await {
+    let since = wire.now();
+    match wire.fill(until, || idle && (stop.is_set() || context.gives_way(since))).await {
         Ok(0) if idle => Ok(Some(Close::Done)),
         Ok(0) => Ok(Some(Close::CutShort)),
         Ok(n) => {
@@ -347,10 +354,10 @@ async fn refuse<T: Transport, H: Handler>(
 async fn finish<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
-    until: Deadline,
+    rest: Rest,
 ) -> Result<(), Close> {
-    flush(wire, context, until).await?;
-    if !wire.input().is_empty() {
+    flush(wire, context, rest.until).await?;
+    if !wire.input().is_empty() || rest.body != Framing::None {
         // Closing a socket with unread bytes resets it, and the client could lose the answer.
         Box::pin(linger(wire, &context.limits)).await;
     }

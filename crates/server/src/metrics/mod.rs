@@ -64,6 +64,8 @@ counters! {
     head_timeouts,
     /// Connections closed after being idle for too long.
     idle_timeouts,
+    /// Connections that were idle and closed to make room for others.
+    idle_made_room,
     /// Connections cut because the client took too long to take its response.
     send_timeouts,
     /// Connections that ended in the middle of a request.

@@ -196,7 +196,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         Format::Hdr => print!("{}", load::hdr::log(&outcome)),
         Format::Csv => print!("{}", load::report::csv(&outcome)),
     }
-    if outcome.requests + outcome.drained == 0 {
+    if outcome.answered() + outcome.drained == 0 {
         return Err(nothing_came(&outcome).into());
     }
     let missed: Vec<String> =
@@ -222,7 +222,7 @@ fn measure(args: &Args, plan: &Plan, cancel: &Switch) -> Result<Outcome, Failure
     };
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut outcome = load::fleet::run(&program, &[PART], plan, cancel, &mut observer)?;
-    outcome.server = sampler.and_then(|sampler| sampler.finish(outcome.requests));
+    outcome.server = sampler.and_then(|sampler| sampler.finish(outcome.answered()));
     if args.check && outcome.requests > 0 && !cancel.is_set() {
         outcome.check = Some(load::check::check(&program, &[PART], &outcome, cancel)?);
         outcome.verdict = load::verdict::judge(&outcome);

@@ -52,7 +52,8 @@ pub(super) struct LimitFlags {
     #[arg(long, value_name = "PATH=RATE[:BURST]", value_parser = parse_rate)]
     rate_limit: Vec<(String, Rate)>,
     /// Requests of paths that begin so which may be with the workers at once, shared fairly between clients: /=500, /api/=20, or
-    /// /=auto for as many as wait no longer than their work takes; 503 past it. May be repeated
+    /// /=auto for as many as wait about as long as their work takes, by what is measured of all workers; 503 past it. May be
+    /// repeated
     #[arg(long, value_name = "PATH=N|auto", value_parser = parse_in_flight)]
     in_flight: Vec<(String, InFlight)>,
     /// Requests after which a connection is closed; 0 for no limit

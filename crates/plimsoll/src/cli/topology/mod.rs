@@ -179,7 +179,10 @@ impl Flags {
         settled.choices.push(choice("offload", topology.offload, from(self.offload.is_some(), "--offload")));
         self.queue(settled)?;
         if settled.topology.order != Order::Priority && !self.class.is_empty() {
-            settled.ignored("--class", "says nothing without --order priority");
+            settled.ignored(
+                "--class",
+                "orders nothing without --order priority; it still spares the high class from --in-flight",
+            );
         }
         Ok(())
     }

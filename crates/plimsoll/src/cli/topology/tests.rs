@@ -157,7 +157,7 @@ fn what_says_nothing_draws_a_warning() {
         ),
         (
             Flags { class: vec![("/".into(), engine::Class::Low)], ..on(Model::ReactorPool) },
-            "--class says nothing without --order priority",
+            "--class orders nothing without --order priority",
         ),
     ] {
         let warnings = settle(&flags).warnings;

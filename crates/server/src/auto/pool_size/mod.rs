@@ -66,14 +66,18 @@ const OWN: f64 = 0.75;
 /// Share of the workers that must work for the pool to count as stalled.
 const ALL: f64 = 0.95;
 
-/// Least gain of throughput by growth to twice the size, relative: less is no gain.
-const GAIN: f64 = 1.1;
+/// Least gain of throughput by a step, relative: less is no gain.
+const GAIN: f64 = 1.02;
+
+/// Seconds of a step, and steps in a row without a gain that end the growth.
+const STEP_S: f64 = 0.19;
+const NO_GAIN: u32 = 2;
 
 /// Share of the throughput that fewer workers must reach to be kept: a margin for noise.
 const AS_MUCH: f64 = 0.98;
 
 /// Share of the workers that a trial leaves.
-const FEWER: f64 = 0.75;
+const FEWER: f64 = 0.6;
 
 /// Seconds that are looked at before a trial and after it, and at least so many service times.
 const LOOK_S: f64 = 0.5;
@@ -95,6 +99,8 @@ pub struct PoolSize {
     /// Seconds until something is tried again, and how long that is after the next failure.
     pause_s: f64,
     next_pause_s: f64,
+    /// Whether fewer are tried next, and not more.
+    fewer_next: bool,
     idle_s: f64,
     /// Most workers that worked at once while the pool was idle.
     idle_peak: f64,
@@ -103,13 +109,11 @@ pub struct PoolSize {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Settled,
-    /// Growing since `from` workers did `rate` requests per second, each in `service_s`: what is in each other's way takes
-    /// longer the more workers there are, and is not to be waited for that much longer.
+    /// Growing step by step, of which this number did best so far, and so many since then did no better.
     Growing {
-        from: usize,
-        rate: f64,
-        service_s: f64,
-        after: Tally,
+        best: (usize, f64),
+        without_gain: u32,
+        step: Tally,
     },
     /// About to try fewer: what the present number does is counted first.
     Weighing {
@@ -155,6 +159,7 @@ impl PoolSize {
             state: State::Settled,
             pause_s: 0.0,
             next_pause_s: FIRST_PAUSE_S,
+            fewer_next: false,
             idle_s: 0.0,
             idle_peak: 0.0,
         }
@@ -177,14 +182,9 @@ impl PoolSize {
         }
         match &mut self.state {
             State::Settled => self.settled(seen, stalled),
-            State::Growing { after, .. } => {
-                // Where others keep the processors busy, each growth has to show that it helps.
-                if stalled && seen.cores_busy < BUSY && seen.workers < self.most {
-                    *after = Tally::default();
-                    return Some((doubled(seen), Reason::Stalled));
-                }
-                after.add(seen);
-                self.judge_growth(seen)
+            State::Growing { step, .. } => {
+                step.add(seen);
+                self.climb(seen, stalled)
             }
             State::Weighing { before } => {
                 before.add(seen);
@@ -203,44 +203,48 @@ impl PoolSize {
     }
 
     fn settled(&mut self, seen: &Observation, stalled: bool) -> Option<(usize, Reason)> {
-        if !stalled || self.pause_s > 0.0 {
+        if self.pause_s > 0.0 {
             return None;
         }
-        if seen.cores_busy < BUSY || seen.own_busy < OWN {
-            return self.grow(seen);
-        }
-        if seen.workers > self.least {
+        let is_at_its_limit = seen.cores_busy >= BUSY && seen.own_busy >= OWN;
+        if is_at_its_limit && (self.fewer_next || !stalled) && seen.workers > self.least {
             self.state = State::Weighing { before: Tally::default() };
+            return None;
         }
-        None
-    }
-
-    fn grow(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
-        if seen.workers >= self.most {
+        if !stalled || seen.workers >= self.most {
             return None;
         }
         let rate = seen.done as f64 / seen.seconds.max(1e-9);
-        self.state =
-            State::Growing { from: seen.workers, rate, service_s: service_s(seen), after: Tally::default() };
+        self.state = State::Growing { best: (seen.workers, rate), without_gain: 0, step: Tally::default() };
         Some((doubled(seen), Reason::Stalled))
     }
 
-    /// Whether the growth was worth it, once that can be said.
-    fn judge_growth(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
-        let State::Growing { from, rate, service_s, after } = self.state else { return None };
-        if !after.is_long(service_s) {
+    /// One step more, or back to the best one, once the last can be judged.
+    fn climb(&mut self, seen: &Observation, stalled: bool) -> Option<(usize, Reason)> {
+        let State::Growing { best, without_gain, step } = &mut self.state else { return None };
+        if step.seconds < STEP_S {
             return None;
         }
-        // Of a growth by less than twice less is expected.
-        let times = (seen.workers as f64 / from.max(1) as f64).min(2.0);
-        let gained = after.rate() >= (1.0 + (GAIN - 1.0) * (times - 1.0)) * rate;
-        self.state = State::Settled;
-        if gained || seen.workers == from {
+        if !stalled && (seen.cores_busy < BUSY || step.rate() >= GAIN * best.1) {
+            // Nobody waits any more: the growth has done what it was for.
+            self.state = State::Settled;
             self.next_pause_s = FIRST_PAUSE_S;
             return None;
         }
+        // Where few of them have finished anything, requests take long, and there is nothing to judge by: more are needed anyway.
+        if step.done as f64 >= 0.5 * seen.workers as f64 {
+            let is_better = step.rate() >= GAIN * best.1;
+            (*best, *without_gain) =
+                if is_better { ((seen.workers, step.rate()), 0) } else { (*best, *without_gain + 1) };
+        }
+        if stalled && *without_gain < NO_GAIN && seen.workers < self.most {
+            *step = Tally::default();
+            return Some((doubled(seen), Reason::Stalled));
+        }
+        let best = best.0;
+        (self.state, self.fewer_next) = (State::Settled, true);
         self.failed();
-        Some((from, Reason::NoGain))
+        (best != seen.workers).then_some((best, Reason::NoGain))
     }
 
     /// Whether fewer do as much, once that can be said.
@@ -249,9 +253,10 @@ impl PoolSize {
         if !after.is_long(service_s(seen)) {
             return None;
         }
-        self.state = State::Settled;
+        (self.state, self.fewer_next) = (State::Settled, false);
         if after.rate() >= AS_MUCH * rate {
-            (self.pause_s, self.next_pause_s) = (FIRST_PAUSE_S, FIRST_PAUSE_S);
+            // Perhaps still fewer do.
+            (self.fewer_next, self.next_pause_s) = (true, FIRST_PAUSE_S);
             return None;
         }
         self.failed();
@@ -277,6 +282,17 @@ impl PoolSize {
         (self.idle_s, self.idle_peak) = (0.0, 0.0);
         (self.state, self.next_pause_s) = (State::Settled, FIRST_PAUSE_S);
         Some((wanted, Reason::Idle))
+    }
+
+    /// Fewest workers.
+    pub fn least(&self) -> usize {
+        self.least
+    }
+
+    /// The number that was decided on cannot be had: nothing is tried for a while.
+    pub fn refused(&mut self) {
+        self.state = State::Settled;
+        self.failed();
     }
 
     /// Changes the bounds: the least where the number of usable processors has changed.

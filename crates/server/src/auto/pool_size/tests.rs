@@ -19,16 +19,18 @@ impl Host {
         let busy = workers.min(self.clients);
         let by_threads = busy.min(self.gate) as f64 / (self.sleep_s + self.compute_s);
         // Each thread more than is needed costs a little.
-        let by_cores = self.cores / self.compute_s.max(1e-9) / (1.0 + 0.0002 * workers as f64);
+        let cost_s = self.compute_s.max(1e-9) * (1.0 + 0.0002 * workers as f64);
+        let by_cores = self.cores / cost_s;
         let rate = by_threads.min(by_cores);
+        let own_busy = (rate * cost_s / self.cores).min(1.0);
         Observation {
             seconds: 0.1,
             workers,
             busy: busy as f64,
             waiting: self.clients - busy,
             done: (rate * 0.1) as u64,
-            cores_busy: (rate * self.compute_s / self.cores + self.others).min(1.0),
-            own_busy: (rate * self.compute_s / self.cores).min(1.0),
+            cores_busy: (own_busy + self.others).min(1.0),
+            own_busy,
         }
     }
 
@@ -78,7 +80,9 @@ fn work_that_computes_gets_no_more_than_a_few() {
     let host =
         Host { clients: 1000, sleep_s: 0.0, compute_s: 500e-6, cores: 2.0, gate: NO_GATE, others: 0.0 };
     let workers = host.run(&mut PoolSize::new(2, 1024), 2, 60.0);
-    assert!(workers.iter().all(|n| *n <= 4), "{workers:?}");
+    // It looks now and then whether more would do more.
+    let many = workers.iter().filter(|n| **n > 4).count();
+    assert!(workers.iter().all(|n| *n <= 8) && many < 60, "{many}: {workers:?}");
     // Nor does it keep what work that slept has left behind.
     let workers = host.run(&mut PoolSize::new(2, 1024), 512, 60.0);
     assert!(*workers.last().unwrap() <= 8, "{workers:?}");

@@ -5,8 +5,8 @@
 
 mod slot;
 
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -30,9 +30,8 @@ const STALL: Duration = Duration::from_millis(1);
 /// How long a handler may hold up a reactor before a line in the log names its route, while it still does.
 pub const LONGEST_STALL: Duration = Duration::from_millis(50);
 
-/// Requests, and the time, that a route is looked at on workers before it is taken to the reactor.
+/// Requests that a route is looked at on workers before it is taken to the reactor.
 const ENOUGH: u64 = 16;
-const PROBATION: Duration = Duration::from_millis(200);
 
 /// The routes of one reactor. Its thread writes, any may read.
 pub struct Routes {
@@ -43,6 +42,8 @@ pub struct Routes {
     since_ns: AtomicU64,
     /// Handlers that held up the reactor for longer than [`STALL`].
     stalls: AtomicU64,
+    /// Handlers that the reactor ran.
+    calls: AtomicU64,
 }
 
 /// What is known of a route, as plain values.
@@ -80,33 +81,31 @@ impl Default for Routes {
             running: AtomicU64::new(0),
             since_ns: AtomicU64::new(0),
             stalls: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
         }
     }
 }
 
 impl Routes {
     /// The route of a request, if it is one of those that are told apart.
-    pub(crate) fn of(&self, head: &RequestHead<'_, '_>) -> Option<RouteId> {
+    pub(crate) fn of(&self, head: &RequestHead<'_, '_>, now: Instant) -> Option<RouteId> {
+        let now = self.nanos(now);
         let (first, kind) = pattern(head.path());
         let key = hash(head.method, first, kind);
+        let mut free = None;
         for at in 0..TRIES {
             let id = (key as usize).wrapping_add(at * 31) % SLOTS;
-            let slot = &self.slots[id];
-            match slot.key.load(Relaxed) {
+            match self.slots[id].key.load(Relaxed) {
                 known if known == key => return Some(RouteId(id)),
-                0 => {
-                    let name = format!("{} {}{kind}", head.method_text, first);
-                    *slot.name.lock().unwrap_or_else(PoisonError::into_inner) =
-                        name.chars().take(NAME).collect();
-                    slot.probation_ns.store(PROBATION.as_nanos() as u64, Relaxed);
-                    slot.decided_ns.store(self.nanos(Instant::now()), Relaxed);
-                    slot.key.store(key, Relaxed);
-                    return Some(RouteId(id));
-                }
+                // One that hardly anybody asks for gives way, so that a scan of paths does not fill the table.
+                other if free.is_none() && (other == 0 || self.slots[id].is_rare(now)) => free = Some(id),
                 _ => {}
             }
         }
-        None
+        let id = free?;
+        let name: String = format!("{} {first}{kind}", head.method_text).chars().take(NAME).collect();
+        self.slots[id].take_over(key, name, now);
+        Some(RouteId(id))
     }
 
     /// Where a request belongs, as far as is known.
@@ -125,8 +124,10 @@ impl Routes {
 
     /// The reactor runs a route's handler itself, from `now` on.
     pub(crate) fn begin(&self, id: RouteId, now: Instant) {
+        self.calls.store(self.calls.load(Relaxed) + 1, Relaxed);
         self.since_ns.store(self.nanos(now), Relaxed);
-        self.running.store(id.0 as u64 + 1, Relaxed);
+        // With what was stored before: whoever sees this one sees since when.
+        self.running.store(id.0 as u64 + 1, Release);
     }
 
     /// The reactor has run it.
@@ -137,8 +138,8 @@ impl Routes {
         let mean = Duration::from_nanos(slot.mean_ns.load(Relaxed));
         let mean_is_long = slot.since_decided.load(Relaxed) >= ENOUGH && !slot.is_quick(mean);
         let stalls = took.wall >= STALL && slot.stalls_again();
-        if stalls || mean_is_long {
-            slot.decide(Place::Worker, self.nanos(now));
+        if stalls || mean_is_long || took.wall >= LONGEST_STALL {
+            slot.relapse(self.nanos(now));
         }
         if took.wall >= STALL {
             self.stalls.fetch_add(1, Relaxed);
@@ -159,18 +160,21 @@ impl Routes {
         }
     }
 
-    /// The route whose handler has held up the reactor for too long by now, and for how long. It goes to the workers from now
-    /// on, though the reactor cannot say so itself.
+    /// The route whose handler has held up the reactor for too long by now, and for how long. It goes to the workers once the
+    /// reactor has its thread back.
     pub fn stalled(&self, now: Instant) -> Option<(String, Duration)> {
-        let slot = self.slots.get((self.running.load(Relaxed) as usize).checked_sub(1)?)?;
+        let slot = self.slots.get((self.running.load(Acquire) as usize).checked_sub(1)?)?;
         let held_up = self.nanos(now).saturating_sub(self.since_ns.load(Relaxed));
         let held_up = Duration::from_nanos(held_up);
         if held_up < LONGEST_STALL {
             return None;
         }
-        slot.on_reactor.store(false, Relaxed);
-        slot.decided.store(true, Relaxed);
         Some((slot.name(), held_up))
+    }
+
+    /// Handlers that the reactor has run itself, that which runs now included.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.load(Relaxed)
     }
 
     /// Handlers that held up the reactor.

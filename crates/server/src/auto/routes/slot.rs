@@ -11,10 +11,10 @@ use crate::handler::Place;
 pub(super) const QUICK: Duration = Duration::from_micros(25);
 
 /// The same for one that computes all the time.
-const QUICK_COMPUTING: Duration = Duration::from_micros(100);
+const QUICK_COMPUTING: Duration = Duration::from_micros(250);
 
 /// Share of its time that a handler must compute to count as computing.
-const COMPUTING: f64 = 0.75;
+const COMPUTING: f64 = 0.6;
 
 /// Requests among which two that stall are too many.
 const FEW: u64 = 16;
@@ -22,6 +22,13 @@ const FEW: u64 = 16;
 /// Longest time that counts for the average, as a multiple of the average and at least so long: for the same reason.
 const OUTLIER: f64 = 4.0;
 const LEAST_OUTLIER: Duration = Duration::from_micros(100);
+
+/// Fewer requests than this make a route rare, once it has been there for so long.
+const RARE: u64 = 16;
+const RARE_AFTER: Duration = Duration::from_secs(10);
+
+/// How long a route is looked at on workers before it is taken to the reactor.
+pub(super) const PROBATION: Duration = Duration::from_millis(200);
 
 /// Longest probation of a route that has come back from the reactor again and again; each time doubles it.
 const LONGEST_PROBATION: Duration = Duration::from_secs(64);
@@ -78,6 +85,33 @@ impl Slot {
         }
     }
 
+    /// Whether it may give way to another: it was there for a while, and hardly anybody asked for it.
+    pub(super) fn is_rare(&self, now_ns: u64) -> bool {
+        let since = now_ns.saturating_sub(self.decided_ns.load(Relaxed));
+        self.requests.load(Relaxed) < RARE && since > RARE_AFTER.as_nanos() as u64
+    }
+
+    /// Becomes the slot of another route.
+    pub(super) fn take_over(&self, key: u64, name: String, now_ns: u64) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
+        for cell in [&self.requests, &self.mean_ns, &self.computing, &self.since_decided, &self.latest_stall]
+        {
+            cell.store(0, Relaxed);
+        }
+        self.on_reactor.store(false, Relaxed);
+        self.decided.store(false, Relaxed);
+        self.decided_ns.store(now_ns, Relaxed);
+        self.probation_ns.store(PROBATION.as_nanos() as u64, Relaxed);
+        self.key.store(key, Relaxed);
+    }
+
+    /// It does not belong on the reactor, where it was: it has to prove itself for longer the next time.
+    pub(super) fn relapse(&self, now_ns: u64) {
+        let longer = (self.probation_ns.load(Relaxed) * 2).min(LONGEST_PROBATION.as_nanos() as u64);
+        self.probation_ns.store(longer, Relaxed);
+        self.decide(Place::Worker, now_ns);
+    }
+
     /// Whether this one is the second of a few that held up the reactor.
     pub(super) fn stalls_again(&self) -> bool {
         let request = self.requests.load(Relaxed);
@@ -91,11 +125,7 @@ impl Slot {
     }
 
     pub(super) fn decide(&self, place: Place, now_ns: u64) {
-        let was_on_reactor = self.on_reactor.swap(place == Place::Reactor, Relaxed);
-        if was_on_reactor && place == Place::Worker {
-            let longer = (self.probation_ns.load(Relaxed) * 2).min(LONGEST_PROBATION.as_nanos() as u64);
-            self.probation_ns.store(longer, Relaxed);
-        }
+        self.on_reactor.store(place == Place::Reactor, Relaxed);
         self.decided.store(true, Relaxed);
         self.since_decided.store(0, Relaxed);
         self.decided_ns.store(now_ns, Relaxed);

@@ -4,12 +4,15 @@ use wire::{FieldStorage, parse_request};
 
 use super::*;
 
-fn id(routes: &Routes, path: &str) -> RouteId {
+fn ask(routes: &Routes, path: &str, now: Instant) -> Option<RouteId> {
     let text = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut storage = FieldStorage::new();
-    let limits = wire::Limits::default();
-    let (head, _) = parse_request(text.as_bytes(), &mut storage, &limits).unwrap().unwrap();
-    routes.of(&head).unwrap()
+    let (head, _) = parse_request(text.as_bytes(), &mut storage, &wire::Limits::default()).unwrap().unwrap();
+    routes.of(&head, now)
+}
+
+fn id(routes: &Routes, path: &str) -> RouteId {
+    ask(routes, path, Instant::now()).unwrap()
 }
 
 const US: Duration = Duration::from_micros(1);
@@ -35,7 +38,7 @@ fn what_is_quick_comes_to_the_reactor_and_what_waits_stays_with_the_workers() {
     let start = Instant::now();
     for (wall, computing, place) in [
         (2 * US, 1.0, Place::Reactor),
-        (80 * US, 1.0, Place::Reactor),
+        (200 * US, 1.0, Place::Reactor),
         (80 * US, 0.1, Place::Worker),
         (500 * US, 1.0, Place::Worker),
         (30_000 * US, 0.0, Place::Worker),
@@ -84,7 +87,23 @@ fn a_handler_that_does_not_end_is_named_while_it_runs() {
     assert_eq!(routes.stalled(now + Duration::from_millis(10)), None);
     let (name, held_up) = routes.stalled(now + Duration::from_millis(80)).unwrap();
     assert_eq!((name.as_str(), held_up), ("GET /stuck/*", Duration::from_millis(80)));
-    assert_eq!(routes.place(id), Some(Place::Worker));
+    // When it has ended, it goes to the workers, and stays there for longer than after a smaller slip.
+    let took = Took { wall: Duration::from_millis(100), computing: None };
+    let now = now + took.wall;
+    routes.end(id, took, now);
+    assert_eq!((routes.place(id), routes.stalled(now)), (Some(Place::Worker), None));
+    assert_eq!(run(&routes, id, now, 380, 2 * US, 1.0), Place::Worker);
+    assert_eq!(run(&routes, id, now + Duration::from_millis(380), 300, 2 * US, 1.0), Place::Reactor);
+}
+
+#[test]
+fn a_scan_of_paths_does_not_keep_others_from_being_learned() {
+    let (routes, start) = (Routes::default(), Instant::now());
+    for n in 0..10_000 {
+        ask(&routes, &format!("/scan{n}"), start);
+    }
+    let later = start + Duration::from_secs(11);
+    assert!((0..100).all(|n| ask(&routes, &format!("/page{n}"), later).is_some()));
 }
 
 #[test]
@@ -99,7 +118,7 @@ fn routes_are_bounded_and_files_are_told_apart_by_their_kind() {
         let text = format!("GET /r{n} HTTP/1.1\r\nHost: a\r\n\r\n");
         let (head, _) =
             parse_request(text.as_bytes(), &mut storage, &wire::Limits::default()).unwrap().unwrap();
-        told_apart += usize::from(routes.of(&head).is_some());
+        told_apart += usize::from(routes.of(&head, Instant::now()).is_some());
     }
     assert!((100..=SLOTS).contains(&told_apart), "{told_apart}");
     assert!(routes.known().len() <= SLOTS);
