@@ -1,5 +1,5 @@
-//! How many workers a pool should have, from what was seen of it: grow while requests wait and processor time is left, look
-//! now and then whether fewer do as much, shrink when idle.
+//! How many workers a pool should have, from what was seen of it: grow while requests wait and it helps, look now and then
+//! whether fewer do as much, shrink when idle.
 //!
 //! Growth on a stall is that of MariaDB's thread pool; trying another number and keeping it only if the throughput says so is
 //! MongoDB's throughput probing, here with a margin that noise does not pass. What must be known of a pool that sleeps: its
@@ -27,9 +27,9 @@ pub struct Observation {
 /// Why a pool changes its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Requests wait, all workers are busy, and the server does not use all processor time itself.
+    /// Requests wait, and all workers are busy.
     Stalled,
-    /// Many more workers brought no more throughput.
+    /// More workers brought no more throughput.
     NoGain,
     /// Fewer workers are tried, as the processors are busy.
     TriesFewer,
@@ -45,10 +45,8 @@ impl Reason {
     /// The reason in words.
     pub fn text(self) -> &'static str {
         match self {
-            Reason::Stalled => {
-                "requests wait, all workers are busy, and the server does not use all processor time"
-            }
-            Reason::NoGain => "so many more workers brought no more throughput",
+            Reason::Stalled => "requests wait, and all workers are busy",
+            Reason::NoGain => "more workers brought no more throughput",
             Reason::TriesFewer => "the processors are busy: do fewer workers do as much?",
             Reason::Worse => "fewer workers did less",
             Reason::Idle => "many workers had nothing to do",
