@@ -41,6 +41,7 @@ fn cycle(model: Model) {
 #[test]
 fn fifty_starts_and_stops_leave_nothing_behind() {
     let models = [
+        Model::Auto,
         Model::ReactorPool,
         Model::MultiReactor,
         Model::ProactorPool,

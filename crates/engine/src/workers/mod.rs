@@ -57,9 +57,13 @@ pub struct Workers<J> {
     staff: Arc<Staff>,
 }
 
+/// Starts the worker of a place.
+type Hire = Box<dyn Fn(usize) -> io::Result<JoinHandle<()>> + Send>;
+
 /// The threads of a pool, and how one is started.
 struct Staff {
-    hire: Box<dyn Fn(usize) -> io::Result<JoinHandle<()>> + Send + Sync>,
+    /// Until the pool is closed: what it holds may hold the pool in turn.
+    hire: Mutex<Option<Hire>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -199,14 +203,14 @@ impl<J: Send + 'static> Workers<J> {
         let counters = Arc::new(Counters { submitted: AtomicU64::new(0), refused: AtomicU64::new(0), each });
         let (queue, crew) = (queue(setup), Arc::new(Crew::new(most)));
         let shift = Shift { queue: queue.clone(), counters: counters.clone(), crew: crew.clone() };
-        let (name, prepare) = (name.to_owned(), Mutex::new(prepare));
+        let name = name.to_owned();
         let hire = move |place: usize| {
-            let (shift, prepare) = (shift.clone(), lock(&prepare).clone());
+            let (shift, prepare) = (shift.clone(), prepare.clone());
             thread::Builder::new()
                 .name(format!("{name}-{place}"))
                 .spawn(move || shift.run(place, prepare(place)))
         };
-        let staff = Arc::new(Staff { hire: Box::new(hire), threads: Mutex::default() });
+        let staff = Arc::new(Staff { hire: Mutex::new(Some(Box::new(hire))), threads: Mutex::default() });
         let workers = Workers { queue, counters, crew, staff };
         if let Err(error) = workers.resize(setup.count) {
             workers.close();
@@ -222,12 +226,14 @@ impl<J: Send + 'static> Workers<J> {
     /// A thread cannot be started; there are as many as could be.
     pub fn resize(&self, wanted: usize) -> io::Result<()> {
         let before = self.crew.wanted();
+        let hire = lock(&self.staff.hire);
+        let Some(hire) = &*hire else { return Ok(()) };
         let places = self.crew.want(wanted);
         self.queue.rouse();
         let mut threads = lock(&self.staff.threads);
         threads.retain(|thread| !thread.is_finished());
         for (nth, place) in places.iter().enumerate() {
-            match (self.staff.hire)(*place) {
+            match hire(*place) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     self.crew.vacate(&places[nth..], before);
@@ -269,6 +275,7 @@ impl<J: Send + 'static> Workers<J> {
 impl<J> Workers<J> {
     /// Takes no more jobs; the workers finish those there are, and end.
     pub fn close(&self) {
+        *lock(&self.staff.hire) = None;
         self.crew.close();
         self.queue.close();
     }
