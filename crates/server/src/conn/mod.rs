@@ -218,7 +218,7 @@ fn take_turn<T: Transport, H: Handler>(
         Framing::Chunked | Framing::None => false,
     };
     let last = !head.keep_alive
-        || (too_long && !wants_body)
+        || (too_long && over_rate.is_some())
         // The client waits for a 100 that will not come: whether its body follows cannot be known.
         || (head.expects_continue && !wants_body)
         || answers + 1 == context.limits.requests_per_connection
