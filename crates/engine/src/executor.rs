@@ -107,11 +107,6 @@ impl<F: Future<Output = ()>> Executor<F> {
         self.free.borrow().is_empty()
     }
 
-    /// Slots that are not taken.
-    pub fn vacant(&self) -> usize {
-        self.free.borrow().len()
-    }
-
     /// Tasks that have not ended.
     pub fn live(&self) -> usize {
         self.slots.len() - self.free.borrow().len()

@@ -16,7 +16,7 @@ pub struct Cores {
 impl Cores {
     /// Reads the affinity mask and the cgroup.
     pub fn detect() -> Self {
-        let affinity = rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count() as usize).max(1);
+        let affinity = processors().len().max(1);
         Cores { affinity, quota: cgroup_quota(Path::new("/proc/self/cgroup"), Path::new("/sys/fs/cgroup")) }
     }
 
@@ -53,6 +53,13 @@ fn quota(cpu_max: &str) -> Option<f64> {
     let (quota, period) = cpu_max.trim().split_once(' ')?;
     let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
     (quota > 0.0 && period > 0.0).then_some(quota / period)
+}
+
+/// The numbers of the processors that the calling thread may use; none where the kernel does not say.
+pub fn processors() -> Vec<usize> {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    let mask = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU).filter(|cpu| mask.is_set(*cpu)).collect()
 }
 
 /// Keeps the calling thread, and those it starts from then on, on these processors.

@@ -2,6 +2,7 @@
 
 mod balance;
 pub mod buf;
+pub mod clock;
 pub mod counter;
 pub mod driver;
 pub mod executor;

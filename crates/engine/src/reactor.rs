@@ -152,7 +152,8 @@ impl<S: Service> Reactor<S> {
             };
             let watch = watch(self.exchange.as_deref().filter(|_| self.index == 0), &io, &self.stop);
             let make_room = |connections| local.make_room(connections);
-            let room = keep_room(&io, &self.stop, &executor, &self.counters.refused, make_room);
+            let room =
+                keep_room(&io, &self.stop, &executor, self.capacity, &self.counters.refused, make_room);
             both(both(both(new, moved), watch), room).await?;
             io.sleep(io.deadline(LAST_CALL)).await;
             finish(&io, &executor, &closing, self.drain).await;
@@ -205,23 +206,23 @@ async fn keep_room<D: Driver, F: Future<Output = ()>>(
     io: &Io<D>,
     stop: &Stop,
     executor: &Executor<F>,
+    capacity: usize,
     refused: &AtomicU64,
     make_room: impl Fn(usize),
 ) {
-    let spare = (executor.live() + executor.vacant()) / SPARE;
     let refused = || refused.load(Ordering::Relaxed);
     let (mut pause, mut seen) = (LOOK, refused());
     while stop.or(io.sleep(io.deadline(pause))).await.is_some() {
         let now = refused();
-        let wanted = spare.max(usize::from(now != seen));
+        let spare = (capacity / SPARE).max(usize::from(now != seen));
         seen = now;
-        let missing = wanted.saturating_sub(executor.vacant());
+        let missing = (executor.live() + spare).saturating_sub(capacity);
         make_room(missing);
         if missing > 0 {
             executor.wake_all();
         }
         // Where nobody can make room, it is not looked for as often.
-        pause = if missing > 0 && executor.vacant() > 0 { LOOK_WHEN_SCARCE } else { LOOK };
+        pause = if missing > 0 && !executor.is_full() { LOOK_WHEN_SCARCE } else { LOOK };
     }
 }
 

@@ -76,9 +76,10 @@ fn ceiling(plan: &Plan, cancel: &Switch) -> Result<f64, Error> {
 
 /// Cores for the responder where the load is pinned: those that it leaves free.
 fn other_cores(taken: &[usize]) -> Vec<usize> {
-    let all = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-    let free = |core: &usize| all.is_set(*core) && !taken.contains(core);
-    if taken.is_empty() { Vec::new() } else { (0..rustix::thread::CpuSet::MAX_CPU).filter(free).collect() }
+    if taken.is_empty() {
+        return Vec::new();
+    }
+    engine::host::processors().into_iter().filter(|core| !taken.contains(core)).collect()
 }
 
 /// How many times as much two processes get as one, with as many connections between them.

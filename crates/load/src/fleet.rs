@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::Stop as Switch;
+use engine::{Stop as Switch, clock};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,6 @@ use crate::recorded::{Recorded, SecondPart};
 use crate::run::{run_threads, run_until};
 use crate::steady::Rates;
 use crate::sum::outcome;
-use crate::thread::clock;
 use crate::watch::Seen;
 
 /// Time between the last process being ready and the start of all.
@@ -299,7 +298,7 @@ fn say(report: &Report) -> Result<(), Error> {
 
 /// A moment on the monotonic clock, which `Instant` is made of and does not show.
 fn monotonic(instant: Instant) -> Duration {
-    clock(ClockId::Monotonic) + instant.saturating_duration_since(Instant::now())
+    clock::read(ClockId::Monotonic) + instant.saturating_duration_since(Instant::now())
 }
 
 impl Record {

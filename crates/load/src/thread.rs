@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use engine::meter::Meter;
 use engine::stop::either;
-use engine::{Deadline, Driver, Executor, Io, Limits, Stop as Switch};
-use rustix::time::{ClockId, clock_gettime};
+use engine::{Deadline, Driver, Executor, Io, Limits, Stop as Switch, clock};
 
 use crate::client::{Job, client};
 use crate::common::Common;
@@ -146,10 +145,10 @@ impl Worker {
             }
             self.cancel.watch().await;
             self.cancel.or(io.sleep(Deadline::at(from))).await;
-            let (cpu, begun) = (clock(ClockId::ThreadCPUTime), Instant::now());
+            let (cpu, begun) = (clock::of_thread(), Instant::now());
             let until = until.map_or(Deadline::NEVER, Deadline::at);
             self.cancel.or(either(executor.at_most(0), io.sleep(until))).await;
-            let share = (clock(ClockId::ThreadCPUTime) - cpu).as_secs_f64() / begun.elapsed().as_secs_f64();
+            let share = (clock::of_thread() - cpu).as_secs_f64() / begun.elapsed().as_secs_f64();
             job.over.set(true);
             drain(&io, &job).await;
             share
@@ -174,10 +173,4 @@ async fn drain<D: Driver>(io: &Io<D>, job: &Job) {
 fn pin(cpu: usize) -> Result<(), Error> {
     engine::host::pin(&[cpu])
         .map_err(|error| Error::Plan(format!("core {cpu}: a thread cannot be pinned to it: {error}")))
-}
-
-/// Reads a clock.
-pub(crate) fn clock(id: ClockId) -> Duration {
-    let time = clock_gettime(id);
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
 }

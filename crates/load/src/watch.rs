@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use engine::Stop as Switch;
-use rustix::time::ClockId;
+use engine::{Stop as Switch, clock};
 
 use crate::error::Error;
 use crate::host::Sample;
@@ -14,7 +13,7 @@ use crate::outcome::Host;
 use crate::progress::{Live, Phase, Progress, TICK, Window};
 use crate::recorded::{Recorded, SecondPart};
 use crate::steady::Rates;
-use crate::thread::{Part, clock};
+use crate::thread::Part;
 use crate::timeline::Timeline;
 
 /// How often the latest second is looked for.
@@ -56,7 +55,7 @@ impl Watch {
         let mut rates = Rates::default();
         let (mut latest, mut look) = (None, self.schedule.start);
         let mut last = (self.schedule.start, 0, None);
-        let used = || (clock(ClockId::ProcessCPUTime), Sample::now());
+        let used = || (clock::of_process(), Sample::now());
         let (mut begin, mut end) = (used(), None);
         while parts < threads {
             let now = Instant::now();

@@ -12,6 +12,7 @@ mod handler;
 mod limits;
 pub mod log;
 pub mod metrics;
+mod prefixes;
 mod service;
 mod striped;
 

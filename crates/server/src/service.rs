@@ -12,9 +12,7 @@ use engine::{Connections, Driver, Io, Offload, Service, Stop, Stream, Tcp, Topol
 
 use crate::admission::{Admission, Rules};
 use crate::auto::{Decision, Routes, Tuner, Watch};
-use crate::conn::{
-    Addresses, Context, Errand, RequestIds, Setup as ContextSetup, run_errand, serve, turn_errand_away,
-};
+use crate::conn::{Addresses, Context, Errand, RequestIds, Setup as ContextSetup, serve};
 use crate::delay::QueueDelay;
 use crate::handler::Handler;
 use crate::limits::Limits;
@@ -39,8 +37,8 @@ pub struct Http<H> {
     routes: Vec<Arc<Routes>>,
     /// Where something changes while the server runs.
     tuner: Mutex<Option<Tuner>>,
-    /// Who is let in, where that is bounded.
-    admission: Option<Arc<Admission>>,
+    /// Who is let in.
+    admission: Arc<Admission>,
     /// Connections of each address, where they are limited.
     addresses: Option<Arc<Addresses>>,
     log: Option<Arc<AccessLog>>,
@@ -60,7 +58,7 @@ impl<H: Handler> Http<H> {
             pools: Vec::new(),
             routes: Vec::new(),
             tuner: Mutex::default(),
-            admission: None,
+            admission: Arc::default(),
             addresses: Addresses::at_most(limits.connections_per_address),
             log: None,
             ids: false,
@@ -87,8 +85,7 @@ impl<H: Handler> Http<H> {
             let delay = limits.queue_delay.map(|target| Arc::new(QueueDelay::new(target)));
             let work = move |turn: Turn, errand: Arc<Errand>| {
                 let is_late = delay.as_ref().is_some_and(|delay| delay.turns_away(turn.waited, turn.start));
-                let waited_for =
-                    if is_late { turn_errand_away(&errand) } else { run_errand(&errand, &*handler, &head) };
+                let waited_for = if is_late { errand.turn_away() } else { errand.run(&*handler, &head) };
                 if !waited_for {
                     abandoned.fetch_add(1, Ordering::Relaxed);
                 }
@@ -97,9 +94,7 @@ impl<H: Handler> Http<H> {
             let name = format!("worker-{index}");
             http.pools.push(Workers::start(&name, &Setup::of(topology), work)?);
         }
-        if *rules != Rules::default() {
-            http.admission = Some(Arc::new(Admission::new(rules)));
-        }
+        http.admission = Arc::new(Admission::new(rules));
         if topology.offload == Offload::Measured && topology.pools() > 0 {
             http.routes = (0..topology.owners()).map(|_| Arc::default()).collect();
         }
@@ -107,19 +102,15 @@ impl<H: Handler> Http<H> {
             pools: http.pools.clone(),
             most_workers: topology.is_elastic().then_some(topology.most_workers),
             routes: http.routes.clone(),
-            gates: http.admission.as_ref().map(|admission| admission.adaptive()).unwrap_or_default(),
+            gates: http.admission.adaptive(),
             most_under_way: topology.queue_capacity + topology.workers.max(topology.most_workers),
         })?);
         Ok(http)
     }
 
-    fn tuner(&self) -> MutexGuard<'_, Option<Tuner>> {
-        self.tuner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Who is let in, where that is bounded.
-    pub(crate) fn admission(&self) -> Option<&Admission> {
-        self.admission.as_deref()
+    /// Who is let in.
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     /// What the reactors have learned of routes; empty where the application says what is for workers.
@@ -203,11 +194,14 @@ impl<H: Handler> Service for Http<H> {
 }
 
 impl<H> Http<H> {
+    fn tuner(&self) -> MutexGuard<'_, Option<Tuner>> {
+        self.tuner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Lets the workers finish what they have, and ends them.
     pub fn finish(&self) {
         // First, so that nobody is hired any more.
-        let tuner = self.tuner.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(tuner);
+        drop(self.tuner().take());
         self.pools.iter().for_each(|pool| pool.close());
         self.pools.iter().for_each(|pool| pool.join());
         if let Some(log) = &self.log {

@@ -1,7 +1,6 @@
 //! Which workers a pool has, and which it should have: a place for each that there may be, from the first on.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, lock};
 
 /// The places of a pool's workers.
 #[derive(Debug)]
@@ -9,7 +8,7 @@ pub(super) struct Crew {
     /// Workers that there should be: those with an index below it.
     wanted: AtomicUsize,
     closed: AtomicBool,
-    /// Whether the worker of each place runs. Not behind a lock of the model checker: no queue is touched meanwhile.
+    /// Whether the worker of each place runs.
     places: Mutex<Vec<bool>>,
 }
 
@@ -35,7 +34,7 @@ impl Crew {
 
     /// Sets how many there should be, and gives the places of those that are to be started.
     pub(super) fn want(&self, wanted: usize) -> Vec<usize> {
-        let mut places = self.places();
+        let mut places = lock(&self.places);
         if self.closed.load(Ordering::Relaxed) {
             return Vec::new();
         }
@@ -48,7 +47,7 @@ impl Crew {
 
     /// A worker finds nothing more to do: true if it is to leave, which is for good, false if it is wanted after all.
     pub(super) fn leaves(&self, worker: usize) -> bool {
-        let mut places = self.places();
+        let mut places = lock(&self.places);
         let leaves = self.closed.load(Ordering::Relaxed) || self.may_leave(worker);
         if leaves {
             places[worker] = false;
@@ -58,7 +57,7 @@ impl Crew {
 
     /// Their workers could not be started: there are to be as many as before, without them.
     pub(super) fn vacate(&self, places: &[usize], before: usize) {
-        let mut all = self.places();
+        let mut all = lock(&self.places);
         places.iter().for_each(|place| all[*place] = false);
         self.wanted.store(before, Ordering::Relaxed);
     }
@@ -66,16 +65,12 @@ impl Crew {
     /// Nobody is wanted any more.
     pub(super) fn close(&self) {
         // With the lock, so that nobody is hired behind it.
-        let _places = self.places();
+        let _places = lock(&self.places);
         self.closed.store(true, Ordering::Relaxed);
-    }
-
-    fn places(&self) -> MutexGuard<'_, Vec<bool>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
 

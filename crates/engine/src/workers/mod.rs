@@ -9,12 +9,13 @@ mod spin;
 mod stealing;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::histogram::{Distribution, Histogram};
+use crate::sync::{Mutex, lock};
 use crate::topology::{self, Order, Topology};
 use array::Arrays;
 use crew::Crew;
@@ -51,9 +52,7 @@ impl Setup {
 
 /// A pool of workers; clones share it.
 pub struct Workers<J> {
-    queue: Arc<dyn Queue<Waiting<J>>>,
-    counters: Arc<Counters>,
-    crew: Arc<Crew>,
+    shift: Arc<Shift<J>>,
     staff: Arc<Staff>,
 }
 
@@ -69,12 +68,7 @@ struct Staff {
 
 impl<J> Clone for Workers<J> {
     fn clone(&self) -> Self {
-        Workers {
-            queue: self.queue.clone(),
-            counters: self.counters.clone(),
-            crew: self.crew.clone(),
-            staff: self.staff.clone(),
-        }
+        Workers { shift: self.shift.clone(), staff: self.staff.clone() }
     }
 }
 
@@ -89,17 +83,11 @@ pub struct Turn {
     pub waited: Duration,
 }
 
-/// What a worker needs to do its work.
+/// What all workers share.
 struct Shift<J> {
-    queue: Arc<dyn Queue<Waiting<J>>>,
-    counters: Arc<Counters>,
-    crew: Arc<Crew>,
-}
-
-impl<J> Clone for Shift<J> {
-    fn clone(&self) -> Self {
-        Shift { queue: self.queue.clone(), counters: self.counters.clone(), crew: self.crew.clone() }
-    }
+    queue: Box<dyn Queue<Waiting<J>>>,
+    counters: Counters,
+    crew: Crew,
 }
 
 impl<J> Shift<J> {
@@ -166,12 +154,12 @@ impl Counters {
 }
 
 /// The queue of a pool.
-fn queue<J: Send + 'static>(setup: &Setup) -> Arc<dyn Queue<J>> {
+fn queue<J: Send + 'static>(setup: &Setup) -> Box<dyn Queue<J>> {
     let Setup { count, capacity, order, .. } = *setup;
     match setup.queue {
-        topology::Queue::LockFree => Arc::new(Parked::new(Arrays::new(capacity, order), capacity)),
-        topology::Queue::Stealing => Arc::new(Parked::new(Stealing::new(capacity, count), capacity)),
-        topology::Queue::Mutex | topology::Queue::None => Arc::new(Locked::new(capacity, order)),
+        topology::Queue::LockFree => Box::new(Parked::new(Arrays::new(capacity, order), capacity)),
+        topology::Queue::Stealing => Box::new(Parked::new(Stealing::new(capacity, count), capacity)),
+        topology::Queue::Mutex | topology::Queue::None => Box::new(Locked::new(capacity, order)),
     }
 }
 
@@ -200,18 +188,17 @@ impl<J: Send + 'static> Workers<J> {
     ) -> io::Result<Self> {
         let most = setup.most.max(setup.count);
         let each = (0..most).map(|_| Each::default()).collect();
-        let counters = Arc::new(Counters { submitted: AtomicU64::new(0), refused: AtomicU64::new(0), each });
-        let (queue, crew) = (queue(setup), Arc::new(Crew::new(most)));
-        let shift = Shift { queue: queue.clone(), counters: counters.clone(), crew: crew.clone() };
-        let name = name.to_owned();
+        let counters = Counters { submitted: AtomicU64::new(0), refused: AtomicU64::new(0), each };
+        let shift = Arc::new(Shift { queue: queue(setup), counters, crew: Crew::new(most) });
+        let (name, all) = (name.to_owned(), shift.clone());
         let hire = move |place: usize| {
-            let (shift, prepare) = (shift.clone(), prepare.clone());
+            let (shift, prepare) = (all.clone(), prepare.clone());
             thread::Builder::new()
                 .name(format!("{name}-{place}"))
                 .spawn(move || shift.run(place, prepare(place)))
         };
         let staff = Arc::new(Staff { hire: Mutex::new(Some(Box::new(hire))), threads: Mutex::default() });
-        let workers = Workers { queue, counters, crew, staff };
+        let workers = Workers { shift, staff };
         if let Err(error) = workers.resize(setup.count) {
             workers.close();
             return Err(error);
@@ -225,18 +212,18 @@ impl<J: Send + 'static> Workers<J> {
     /// # Errors
     /// A thread cannot be started; there are as many as could be.
     pub fn resize(&self, wanted: usize) -> io::Result<()> {
-        let before = self.crew.wanted();
+        let before = self.shift.crew.wanted();
         let hire = lock(&self.staff.hire);
         let Some(hire) = &*hire else { return Ok(()) };
-        let places = self.crew.want(wanted);
-        self.queue.rouse();
+        let places = self.shift.crew.want(wanted);
+        self.shift.queue.rouse();
         let mut threads = lock(&self.staff.threads);
         threads.retain(|thread| !thread.is_finished());
         for (nth, place) in places.iter().enumerate() {
             match hire(*place) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    self.crew.vacate(&places[nth..], before);
+                    self.shift.crew.vacate(&places[nth..], before);
                     return Err(error);
                 }
             }
@@ -253,19 +240,19 @@ impl<J: Send + 'static> Workers<J> {
 
     /// Wakes sleeping workers for that many jobs that were submitted quietly.
     pub fn wake(&self, jobs: usize) {
-        self.queue.wake(jobs);
+        self.shift.queue.wake(jobs);
     }
 
     /// Hands a job over without waking anybody for it: whoever has several jobs wakes the workers once for all of
     /// them, and soon.
     pub fn submit_quietly(&self, job: J, class: Class) -> Result<(), J> {
-        match self.queue.push(Waiting { job, since: Instant::now() }, class) {
+        match self.shift.queue.push(Waiting { job, since: Instant::now() }, class) {
             Ok(()) => {
-                self.counters.submitted.fetch_add(1, Ordering::Relaxed);
+                self.shift.counters.submitted.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             }
             Err(Waiting { job, .. }) => {
-                self.counters.refused.fetch_add(1, Ordering::Relaxed);
+                self.shift.counters.refused.fetch_add(1, Ordering::Relaxed);
                 Err(job)
             }
         }
@@ -276,8 +263,8 @@ impl<J> Workers<J> {
     /// Takes no more jobs; the workers finish those there are, and end.
     pub fn close(&self) {
         *lock(&self.staff.hire) = None;
-        self.crew.close();
-        self.queue.close();
+        self.shift.crew.close();
+        self.shift.queue.close();
     }
 
     /// Waits for the threads to end, which they do once the pool is closed.
@@ -289,32 +276,28 @@ impl<J> Workers<J> {
 
     /// Workers that there are, or are about to be.
     pub fn size(&self) -> usize {
-        self.crew.wanted()
+        self.shift.crew.wanted()
     }
 
     /// Workers that wait for work.
     pub fn idle(&self) -> usize {
-        self.queue.idle()
+        self.shift.queue.idle()
     }
 
     /// What the pool has counted.
-    pub fn counters(&self) -> &Arc<Counters> {
-        &self.counters
+    pub fn counters(&self) -> &Counters {
+        &self.shift.counters
     }
 
     /// Jobs that wait now.
     pub fn waiting(&self) -> usize {
-        self.queue.len()
+        self.shift.queue.len()
     }
 
     /// Whether more jobs wait than workers do.
     pub fn is_behind(&self) -> bool {
-        self.queue.len() > self.queue.idle()
+        self.shift.queue.len() > self.shift.queue.idle()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(all(test, shuttle))]

@@ -24,7 +24,7 @@ fn submit(queue: &dyn Queue<usize>, job: usize, class: Class) -> bool {
 /// Whatever is taken in is done, without anything else having to happen.
 fn nothing_is_slept_through(setup: Setup) {
     let model = move || {
-        let queue: Arc<dyn Queue<usize>> = queue(&setup);
+        let queue: Arc<dyn Queue<usize>> = queue(&setup).into();
         let (done, seen) = mpsc::channel();
         let workers: Vec<_> = (0..setup.count)
             .map(|worker| {
@@ -67,7 +67,7 @@ fn nothing_is_slept_through(setup: Setup) {
 /// Two jobs that wait for each other are done by two workers: the second does not wait for the first one's worker.
 fn work_is_shared(setup: Setup) {
     let model = move || {
-        let queue: Arc<dyn Queue<usize>> = queue(&setup);
+        let queue: Arc<dyn Queue<usize>> = queue(&setup).into();
         let meeting = Arc::new(Barrier::new(2));
         let (done, seen) = mpsc::channel();
         let workers: Vec<_> = (0..setup.count)

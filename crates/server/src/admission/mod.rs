@@ -8,9 +8,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wire::normal_path;
-
 use crate::client::Client;
+use crate::prefixes::Prefixes;
 pub(crate) use adaptive::{Seen, next};
 pub(crate) use gate::{Gate, Permit};
 use rate::RateLimit;
@@ -48,8 +47,8 @@ const FIRST: usize = 64;
 /// The bounds at work.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    rates: Vec<(String, RateLimit)>,
-    gates: Vec<(String, Arc<Gate>, InFlight)>,
+    rates: Prefixes<RateLimit>,
+    gates: Prefixes<(Arc<Gate>, InFlight)>,
 }
 
 impl Admission {
@@ -62,45 +61,34 @@ impl Admission {
                 InFlight::Fixed(limit) => *limit,
                 InFlight::Adaptive => FIRST,
             };
-            (path.clone(), Arc::new(Gate::new(first)), *limit)
+            (path.clone(), (Arc::new(Gate::new(first)), *limit))
         };
-        let mut admission = Admission {
+        Admission {
             rates: rules.rates.iter().map(rate).collect(),
             gates: rules.in_flight.iter().map(gate).collect(),
-        };
-        // The longest first, so that the first that fits is the one that says the most.
-        admission.rates.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
-        admission.gates.sort_by_key(|(path, ..)| std::cmp::Reverse(path.len()));
-        admission
+        }
     }
 
     /// Counts a request, or says after how long another one may come.
     pub(crate) fn rate(&self, path: &str, peer: IpAddr, now: Instant) -> Result<(), Duration> {
-        let path = normal_path(path);
-        match self.rates.iter().find(|(route, _)| path.starts_with(route.as_str())) {
-            Some((_, limit)) => limit.take(Client::of(peer), now),
-            None => Ok(()),
-        }
+        self.rates.of(path).map_or(Ok(()), |limit| limit.take(Client::of(peer), now))
     }
 
     /// Lets a request go to the workers, for as long as it has the permit, if it needs one; or does not.
     pub(crate) fn enter(&self, path: &str, peer: IpAddr, now: Instant) -> Option<Option<Permit>> {
-        let path = normal_path(path);
-        match self.gates.iter().find(|(route, ..)| path.starts_with(route.as_str())) {
-            Some((_, gate, _)) => gate.enter(Client::of(peer), now).map(Some),
-            None => Some(None),
-        }
+        let Some((gate, _)) = self.gates.of(path) else { return Some(None) };
+        gate.enter(Client::of(peer), now).map(Some)
     }
 
     /// The gates whose bounds follow what is measured.
     pub(crate) fn adaptive(&self) -> Vec<Arc<Gate>> {
-        let adaptive = self.gates.iter().filter(|(.., limit)| *limit == InFlight::Adaptive);
-        adaptive.map(|(_, gate, _)| gate.clone()).collect()
+        let adaptive = self.gates.iter().filter(|(_, (_, limit))| *limit == InFlight::Adaptive);
+        adaptive.map(|(_, (gate, _))| gate.clone()).collect()
     }
 
     /// Each gate: its route, its bound, and what is under way.
     pub(crate) fn gates(&self) -> impl Iterator<Item = (&str, usize, usize)> {
-        self.gates.iter().map(|(route, gate, _)| (route.as_str(), gate.limit(), gate.under_way()))
+        self.gates.iter().map(|(route, (gate, _))| (route, gate.limit(), gate.under_way()))
     }
 }
 

@@ -42,11 +42,10 @@ impl RateLimit {
     }
 
     /// Counts a request, or says how long to wait until the next one may come.
-    pub(super) fn take(&self, client: Client, now: Instant) -> Result<(), Duration> {
+    pub(super) fn take(&self, mut client: Client, now: Instant) -> Result<(), Duration> {
         let now = now.saturating_duration_since(self.epoch).as_nanos() as u64;
         let index = self.full_at.index(client);
         let mut part = self.full_at.nth_part(index);
-        let mut client = client;
         if part.len() >= MOST_CLIENTS / PARTS && !part.contains_key(&client) {
             if now.saturating_sub(self.swept[index].load(Relaxed)) >= SWEEP.as_nanos() as u64 {
                 self.swept[index].store(now, Relaxed);

@@ -1,32 +1,25 @@
 //! How urgent a request is, by the start of its path.
 
 use engine::Class;
-use wire::normal_path;
 
 use crate::handler::{Handler, Place, Request, Response};
+use crate::prefixes::Prefixes;
 
 /// An application whose requests have classes.
 pub struct Classes<H> {
     inner: H,
-    /// The longest first, so that the first that fits is the one that says the most.
-    routes: Vec<(String, Class)>,
+    routes: Prefixes<Class>,
 }
 
 impl<H> Classes<H> {
     /// Gives the requests of `inner` the class of the longest route that their path begins with.
-    pub fn new(inner: H, mut routes: Vec<(String, Class)>) -> Self {
-        routes.sort_by_key(|(route, _)| std::cmp::Reverse(route.len()));
-        Classes { inner, routes }
+    pub fn new(inner: H, routes: Vec<(String, Class)>) -> Self {
+        Classes { inner, routes: routes.into_iter().collect() }
     }
 
     /// The application itself.
     pub fn inner(&self) -> &H {
         &self.inner
-    }
-
-    fn of_path(&self, path: &str) -> Option<Class> {
-        let path = normal_path(path);
-        self.routes.iter().find(|(route, _)| path.starts_with(route.as_str())).map(|(_, class)| *class)
     }
 }
 
@@ -44,7 +37,7 @@ impl<H: Handler> Handler for Classes<H> {
     }
 
     fn class(&self, request: &Request<'_>) -> Class {
-        self.of_path(request.head.path()).unwrap_or_else(|| self.inner.class(request))
+        self.routes.of(request.head.path()).copied().unwrap_or_else(|| self.inner.class(request))
     }
 }
 
@@ -65,7 +58,7 @@ mod tests {
             ("//api/health", Class::High),
             ("/api/health/../pages", Class::Normal),
         ] {
-            assert_eq!(classes.of_path(path), Some(class), "{path}");
+            assert_eq!(classes.routes.of(path), Some(&class), "{path}");
         }
     }
 }

@@ -4,9 +4,8 @@ mod sleep;
 
 use std::time::{Duration, Instant};
 
-use engine::Class;
 use engine::histogram::{Distribution, Histogram};
-use rustix::time::{ClockId, clock_gettime};
+use engine::{Class, clock};
 use thread_local::ThreadLocal;
 use wire::{Method, Status};
 
@@ -33,12 +32,6 @@ pub struct Work {
 /// Turns of a loop between two looks at the clock, which is a system call.
 const LOOPS: usize = 64;
 
-/// Processor time of the calling thread.
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
-}
-
 impl Work {
     /// No business time.
     pub const NONE: Work = Work { sleep: Duration::ZERO, spin: Duration::ZERO };
@@ -50,8 +43,8 @@ impl Work {
         }
         if !self.spin.is_zero() {
             // The thread's own time: one that has lost its processor for a while has not computed meanwhile.
-            let end = thread_time() + self.spin;
-            while thread_time() < end {
+            let end = clock::of_thread() + self.spin;
+            while clock::of_thread() < end {
                 (0..LOOPS).for_each(|_| std::hint::spin_loop());
             }
         }

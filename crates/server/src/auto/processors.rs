@@ -3,8 +3,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use engine::host::Cores;
-use nix::sys::resource::{UsageWho, getrusage};
+use engine::clock;
+use engine::host::{self, Cores};
 
 /// Time between two looks at how many processors may be used: a quota can change while the server runs.
 const LOOK: Duration = Duration::from_secs(1);
@@ -21,21 +21,21 @@ pub(super) struct Processors {
 
 impl Processors {
     pub(super) fn new() -> Self {
-        Processors { cores: Cores::detect(), looked: Instant::now(), mine: mine(), last: None }
+        Processors { cores: Cores::detect(), looked: Instant::now(), mine: host::processors(), last: None }
     }
 
-    /// The number that may be used, if it has changed since it was last asked for.
-    pub(super) fn changed(&mut self, now: Instant) -> Option<usize> {
+    /// Whether the number that may be used has changed since this was last asked.
+    pub(super) fn have_changed(&mut self, now: Instant) -> bool {
         if now.saturating_duration_since(self.looked) < LOOK {
-            return None;
+            return false;
         }
         self.looked = now;
         let before = std::mem::replace(&mut self.cores, Cores::detect());
-        let mine = mine();
+        let mine = host::processors();
         if mine != self.mine {
             (self.mine, self.last) = (mine, None);
         }
-        (before.usable() != self.cores.usable()).then_some(self.cores.usable())
+        before.usable() != self.cores.usable()
     }
 
     /// Threads that can run at the same time.
@@ -46,30 +46,24 @@ impl Processors {
     /// Shares of their time in which they were busy since the last time, 0 to 1: with whatever, and with this process. 0 where
     /// the kernel does not say.
     pub(super) fn busy(&mut self, now: Instant) -> (f64, f64) {
-        let own = own_time();
-        let (idle, all) =
+        let own = clock::of_process();
+        let (idle, ticks) =
             fs::read_to_string("/proc/stat").ok().and_then(|text| times(&text, &self.mine)).unwrap_or((0, 0));
-        let Some((idle_before, all_before, own_before, then)) = self.last.replace((idle, all, own, now))
+        let Some((idle_before, ticks_before, own_before, then)) = self.last.replace((idle, ticks, own, now))
         else {
             return (0.0, 0.0);
         };
-        let ticks = all.saturating_sub(all_before);
+        let ticks = ticks.saturating_sub(ticks_before);
         let idle = idle.saturating_sub(idle_before);
         let busy = if ticks > 0 { 1.0 - (idle as f64 / ticks as f64).min(1.0) } else { 0.0 };
         let seconds = now.saturating_duration_since(then).as_secs_f64().max(1e-9);
-        let limit =
-            self.cores.quota.map_or(self.mine.len() as f64, |quota| quota.min(self.mine.len() as f64));
+        let all = self.mine.len() as f64;
+        let limit = self.cores.quota.map_or(all, |quota| quota.min(all));
         let own = (own.saturating_sub(own_before).as_secs_f64() / seconds / limit.max(1e-9)).min(1.0);
         // Where it is a quota that binds, what others do does not matter.
         let busy = if self.cores.quota.is_some() { own } else { busy };
         (busy, own)
     }
-}
-
-/// The processors of the affinity mask.
-fn mine() -> Vec<usize> {
-    let mask = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| mask.is_set(*cpu)).collect()
 }
 
 /// Idle time and all time of some processors, in ticks (proc(5), `/proc/stat`).
@@ -88,14 +82,6 @@ fn times(text: &str, mine: &[usize]) -> Option<(u64, u64)> {
         }
     }
     (all > 0).then_some((idle, all))
-}
-
-fn own_time() -> Duration {
-    let time = |time: nix::sys::time::TimeVal| {
-        Duration::new(time.tv_sec().max(0) as u64, time.tv_usec().max(0) as u32 * 1000)
-    };
-    getrusage(UsageWho::RUSAGE_SELF)
-        .map_or(Duration::ZERO, |usage| time(usage.user_time()) + time(usage.system_time()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::time::{ClockId, clock_gettime};
+use engine::clock;
 
 use super::Took;
 
@@ -15,22 +15,16 @@ pub(crate) struct Stopwatch {
 impl Stopwatch {
     /// Starts now; reads the thread's processor time too if `computing` is wanted, which is a system call.
     pub(crate) fn start(begun: Instant, computing: bool) -> Self {
-        Stopwatch { begun, computed: computing.then(thread_time) }
+        Stopwatch { begun, computed: computing.then(clock::of_thread) }
     }
 
     /// Stops now.
-    pub(crate) fn stop(self) -> (Took, Instant) {
-        let now = Instant::now();
-        let wall = now.saturating_duration_since(self.begun);
-        let computing = self.computed.map(|before| thread_time().saturating_sub(before));
-        (Took { wall, computing }, now)
+    pub(crate) fn stop(self) -> Took {
+        let end = Instant::now();
+        let wall = end.saturating_duration_since(self.begun);
+        let computing = self.computed.map(|before| clock::of_thread().saturating_sub(before));
+        Took { wall, computing, end }
     }
-}
-
-/// Processor time of the calling thread.
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]
@@ -41,12 +35,12 @@ mod tests {
     fn sleeping_is_no_computing() {
         let watch = Stopwatch::start(Instant::now(), true);
         std::thread::sleep(Duration::from_millis(20));
-        let (took, _) = watch.stop();
+        let took = watch.stop();
         assert!(
             took.wall >= Duration::from_millis(20) && took.computing.unwrap() < took.wall / 2,
             "{took:?}"
         );
-        let (took, _) = Stopwatch::start(Instant::now(), false).stop();
+        let took = Stopwatch::start(Instant::now(), false).stop();
         assert_eq!(took.computing, None);
     }
 }

@@ -62,6 +62,7 @@ pub(crate) struct Watch {
     pub(crate) most_under_way: usize,
 }
 
+#[derive(Default)]
 struct Shared {
     stop: Mutex<bool>,
     changed: Condvar,
@@ -78,19 +79,15 @@ impl Tuner {
         if most_workers.is_none() && routes.is_empty() && gates.is_empty() {
             return Ok(None);
         }
-        let shared = Arc::new(Shared {
-            stop: Mutex::new(false),
-            changed: Condvar::new(),
-            decisions: Mutex::default(),
-        });
+        let shared = Arc::new(Shared::default());
         let processors = Processors::new();
         let least = least(&processors, pools.len());
         let size = || most_workers.map(|most| PoolSize::new(least, most));
         let pools = pools.into_iter().map(|pool| Watched::new(pool, size())).collect();
         let reactors = routes.into_iter().map(|routes| (routes, None)).collect();
         let begun = Instant::now();
-        let shared_too = shared.clone();
-        let rounds = Rounds { pools, reactors, gates, most_under_way, processors, begun, shared: shared_too };
+        let rounds =
+            Rounds { pools, reactors, gates, most_under_way, processors, begun, shared: shared.clone() };
         let thread = thread::Builder::new().name("tuner".into()).spawn(move || rounds.run())?;
         Ok(Some(Tuner { shared, thread: Some(thread) }))
     }
@@ -263,7 +260,7 @@ impl Rounds {
 
     fn decide(&mut self) {
         let now = Instant::now();
-        if self.processors.changed(now).is_some() {
+        if self.processors.have_changed(now) {
             let least = least(&self.processors, self.pools.len());
             tracing::info!(usable = self.processors.usable(), "the number of usable processors has changed");
             self.pools

@@ -6,9 +6,9 @@ use std::time::Duration;
 use engine::{Buf, Error, Transport};
 use wire::{ChunkedDecoder, FieldStorage, Framing, Reject, Status, parse_request};
 
-use super::delegate::{SOON, delegate_cargo};
+use super::delegate::delegate_cargo;
 use super::errand::Cargo;
-use super::shed::shed;
+use super::shed::unavailable;
 use super::{Close, Context, Rest, flush};
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
@@ -58,7 +58,7 @@ pub(super) async fn answer<T: Transport, H: Handler>(
     let (place, route) = context.place(&request, wire.now());
     if place == Place::Worker {
         let Some(ticket) = context.ticket(&request, route, wire.now()) else {
-            shed(&mut response, Status::SERVICE_UNAVAILABLE, SOON, &context.counters.in_flight_refused);
+            unavailable(&mut response, &context.counters.in_flight_refused);
             return Ok(Ok(response));
         };
         let cargo = Cargo::new(head, body, response, peer);

@@ -47,7 +47,7 @@ pub(crate) struct Context<H> {
     pub(super) workers: Option<Pool>,
     /// What was learned of routes, where that says which requests are for workers.
     routes: Option<Arc<Routes>>,
-    admission: Option<Arc<Admission>>,
+    admission: Arc<Admission>,
     errands: RefCell<Vec<Arc<Errand>>>,
     /// Requests handed to workers for which none was woken yet.
     handed_over: Cell<usize>,
@@ -64,7 +64,7 @@ pub(crate) struct Setup<H> {
     pub(crate) counters: Arc<Counters>,
     pub(crate) workers: Option<Pool>,
     pub(crate) routes: Option<Arc<Routes>>,
-    pub(crate) admission: Option<Arc<Admission>>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) addresses: Option<Arc<Addresses>>,
     pub(crate) log: Option<Logger>,
     pub(crate) ids: Option<RequestIds>,
@@ -111,8 +111,7 @@ impl<H: Handler> Context<H> {
 
     /// How long the client of a request has to wait, if it has made too many.
     pub(super) fn over_rate(&self, request: &Request<'_>, now: Instant) -> Option<Duration> {
-        let admission = self.admission.as_ref()?;
-        admission.rate(request.head.path(), request.peer.ip(), now).err()
+        self.admission.rate(request.head.path(), request.peer.ip(), now).err()
     }
 
     /// What a request takes along to the workers, if it is let in; what is urgent always is.
@@ -123,11 +122,9 @@ impl<H: Handler> Context<H> {
         now: Instant,
     ) -> Option<Ticket> {
         let class = self.handler.class(request);
-        let permit = match &self.admission {
-            Some(admission) if class != Class::High => {
-                admission.enter(request.head.path(), request.peer.ip(), now)?
-            }
-            _ => None,
+        let permit = match class {
+            Class::High => None,
+            _ => self.admission.enter(request.head.path(), request.peer.ip(), now)?,
         };
         Some(Ticket { class, route, permit })
     }
@@ -144,8 +141,7 @@ impl<H: Handler> Context<H> {
             Counters::count(&self.counters.handler_panics);
         }
         if let Some((routes, route, watch)) = watch {
-            let (took, now) = watch.stop();
-            routes.end(route, took, now);
+            routes.end(route, watch.stop());
         }
     }
 
@@ -157,7 +153,7 @@ impl<H: Handler> Context<H> {
     /// A worker has run a route's handler.
     pub(super) fn came_home(&self, route: RouteId, took: Took) {
         if let Some(routes) = &self.routes {
-            routes.came_home(route, took, Instant::now());
+            routes.came_home(route, took);
         }
     }
 

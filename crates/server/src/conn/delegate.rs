@@ -1,21 +1,16 @@
 //! Handing a request to a worker, and what comes of it.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use engine::{Class, Transport};
-use wire::Status;
 
 use super::errand::Cargo;
-use super::shed::shed;
+use super::shed::unavailable;
 use super::{Close, Context};
 use crate::admission::Permit;
 use crate::auto::RouteId;
 use crate::handler::{Handler, Response};
 use crate::metrics::Counters;
-
-/// When a request that was turned away may come again.
-pub(super) const SOON: Duration = Duration::from_secs(1);
 
 /// What a request takes along to the workers.
 pub(super) struct Ticket {
@@ -65,10 +60,10 @@ pub(super) async fn delegate_cargo<H: Handler>(
     }
     cargo.permit = None;
     if refused {
-        shed(&mut cargo.response, Status::SERVICE_UNAVAILABLE, SOON, &context.counters.queue_refused);
+        unavailable(&mut cargo.response, &context.counters.queue_refused);
     }
     if cargo.turned_away {
-        shed(&mut cargo.response, Status::SERVICE_UNAVAILABLE, SOON, &context.counters.queue_late);
+        unavailable(&mut cargo.response, &context.counters.queue_late);
     }
     Ok(cargo)
 }

@@ -119,6 +119,26 @@ impl Errand {
         std::mem::forget(wait);
         cargo
     }
+
+    /// Lets the handler answer one request, on a worker. False if its connection was gone by then.
+    pub(crate) fn run<H: Handler>(&self, handler: &H, limits: &wire::Limits) -> bool {
+        let Some(mut cargo) = self.unload() else { return false };
+        let mut storage = FieldStorage::new();
+        // The connection has found a whole head there before it sent the errand off.
+        if let Ok(Some((head, _))) = parse_request(cargo.input.bytes(), &mut storage, limits) {
+            let request = Request { head: &head, peer: cargo.peer, body: &cargo.body };
+            let watch = cargo.timed.map(|computing| Stopwatch::start(Instant::now(), computing));
+            cargo.panicked = !call(handler, &request, &mut cargo.response);
+            cargo.took = watch.map(Stopwatch::stop);
+        }
+        self.complete(cargo)
+    }
+
+    /// Sends an errand back that has waited too long. False if its connection was gone by then.
+    pub(crate) fn turn_away(&self) -> bool {
+        let Some(cargo) = self.unload() else { return false };
+        self.complete(Cargo { turned_away: true, ..cargo })
+    }
 }
 
 /// A wait for an errand.
@@ -128,26 +148,6 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         self.0.state().abandoned = true;
     }
-}
-
-/// Lets the handler answer one request, on a worker. False if its connection was gone by then.
-pub(crate) fn run<H: Handler>(errand: &Errand, handler: &H, limits: &wire::Limits) -> bool {
-    let Some(mut cargo) = errand.unload() else { return false };
-    let mut storage = FieldStorage::new();
-    // The connection has found a whole head there before it sent the errand off.
-    if let Ok(Some((head, _))) = parse_request(cargo.input.bytes(), &mut storage, limits) {
-        let request = Request { head: &head, peer: cargo.peer, body: &cargo.body };
-        let watch = cargo.timed.map(|computing| Stopwatch::start(Instant::now(), computing));
-        cargo.panicked = !call(handler, &request, &mut cargo.response);
-        cargo.took = watch.map(|watch| watch.stop().0);
-    }
-    errand.complete(cargo)
-}
-
-/// Sends an errand back that has waited too long. False if its connection was gone by then.
-pub(crate) fn turn_away(errand: &Errand) -> bool {
-    let Some(cargo) = errand.unload() else { return false };
-    errand.complete(Cargo { turned_away: true, ..cargo })
 }
 
 #[cfg(test)]
@@ -179,7 +179,7 @@ mod tests {
         let handler = |request: &Request<'_>, response: &mut Response| {
             response.field("X-Path", request.head.path().as_bytes());
         };
-        assert!(run(&errand, &handler, &wire::Limits::default()));
+        assert!(errand.run(&handler, &wire::Limits::default()));
         let Poll::Ready(Some(cargo)) = poll(&mut wait) else { panic!("the cargo is not back") };
         assert_eq!(cargo.response.fields, b"X-Path: /x\r\n");
     }
@@ -191,6 +191,6 @@ mod tests {
         let mut wait = Box::pin(errand.returned());
         assert!(poll(&mut wait).is_pending());
         drop(wait);
-        assert!(!run(&errand, &|_: &Request<'_>, _: &mut Response| (), &wire::Limits::default()));
+        assert!(!errand.run(&|_: &Request<'_>, _: &mut Response| (), &wire::Limits::default()));
     }
 }

@@ -21,15 +21,15 @@ use wire::{FieldStorage, Framing, Method, Reject, Status, Version, parse_request
 pub(crate) use addresses::Addresses;
 use addresses::Entered;
 pub(crate) use context::{Context, Setup};
-pub(crate) use errand::{Errand, run as run_errand, turn_away as turn_errand_away};
+pub(crate) use errand::Errand;
 pub(crate) use ids::RequestIds;
 
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
 use crate::service::REFUSAL;
-use delegate::{SOON, Ticket, delegate};
+use delegate::{Ticket, delegate};
 use discard::{discard, linger};
-use shed::shed;
+use shed::{too_many, unavailable};
 use write::{send_body, write_head};
 
 /// Answers after which a connection lets others have their turn, however many more requests it has sent.
@@ -212,13 +212,11 @@ fn take_turn<T: Transport, H: Handler>(
     let over_rate = context.over_rate(&request, wire.now());
     let wants_body =
         head.framing != Framing::None && over_rate.is_none() && context.handler.wants_body(&request);
-    // What cannot be read and dropped is not waited for; but the client is to have the answer.
-    let too_long = match head.framing {
-        Framing::Length(length) => length > context.limits.discard_bytes,
-        Framing::Chunked | Framing::None => false,
-    };
+    // A body that is too long to be dropped is not waited for; but the client is to have the answer.
+    let is_cut_short = over_rate.is_some()
+        && matches!(head.framing, Framing::Length(length) if length > context.limits.discard_bytes);
     let last = !head.keep_alive
-        || (too_long && over_rate.is_some())
+        || is_cut_short
         // The client waits for a 100 that will not come: whether its body follows cannot be known.
         || (head.expects_continue && !wants_body)
         || answers + 1 == context.limits.requests_per_connection
@@ -236,7 +234,7 @@ fn take_turn<T: Transport, H: Handler>(
     }
     let mut response = context.begin(Some(&head), peer, wire.now());
     if let Some(wait) = over_rate {
-        shed(&mut response, Status::TOO_MANY_REQUESTS, wait, &context.counters.rate_limited);
+        too_many(&mut response, wait, &context.counters.rate_limited);
         wire.consume(length);
         return Turn::Answered(response, rest);
     }
@@ -246,7 +244,7 @@ fn take_turn<T: Transport, H: Handler>(
     } else if let Some(ticket) = context.ticket(&request, route, wire.now()) {
         return Turn::Delegated(length, rest, response, ticket);
     } else {
-        shed(&mut response, Status::SERVICE_UNAVAILABLE, SOON, &context.counters.in_flight_refused);
+        unavailable(&mut response, &context.counters.in_flight_refused);
     }
     wire.consume(length);
     Turn::Answered(response, rest)

@@ -8,9 +8,21 @@ use wire::Status;
 use crate::handler::Response;
 use crate::metrics::Counters;
 
-/// Answers that a request is turned away, and counts it. The client is to come again after `wait` or a little later: not all at
-/// the same moment again.
-pub(super) fn shed(response: &mut Response, status: Status, wait: Duration, counter: &AtomicU64) {
+/// When a request may come again that was turned away for want of something that others have now.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Answers that there is no room for a request just now (503), and counts it.
+pub(super) fn unavailable(response: &mut Response, counter: &AtomicU64) {
+    shed(response, Status::SERVICE_UNAVAILABLE, SOON, counter);
+}
+
+/// Answers that a client has asked too often (429), and counts it.
+pub(super) fn too_many(response: &mut Response, wait: Duration, counter: &AtomicU64) {
+    shed(response, Status::TOO_MANY_REQUESTS, wait, counter);
+}
+
+/// The client is to come again after `wait` or a little later: not all at the same moment again.
+fn shed(response: &mut Response, status: Status, wait: Duration, counter: &AtomicU64) {
     Counters::count(counter);
     let seconds = wait.as_secs_f64().ceil().max(1.0) as u64 + Counters::read(counter) % 3;
     response.plain(status).field("Retry-After", seconds.to_string().as_bytes());

@@ -45,7 +45,7 @@ pub(super) struct Look {
 pub(super) struct Looks {
     last: (Instant, Look),
     /// Rate and use of each thing, the oldest first.
-    curve: VecDeque<(f64, Vec<(String, f64)>)>,
+    curve: VecDeque<(f64, Vec<f64>)>,
     headroom: Headroom,
 }
 
@@ -75,7 +75,7 @@ impl Looks {
         if self.curve.len() == REMEMBERED {
             self.curve.pop_front();
         }
-        self.curve.push_back((rate, in_use.clone()));
+        self.curve.push_back((rate, in_use.iter().map(|(_, share)| *share).collect()));
         self.headroom = headroom(rate, in_use, &self.curve);
         self.last = (now, look);
         self.headroom.clone()
@@ -86,9 +86,9 @@ fn share(used: f64, of: f64) -> f64 {
     if of > 0.0 { (used / of).clamp(0.0, 1.0) } else { 0.0 }
 }
 
-fn headroom(rate: f64, in_use: Vec<(String, f64)>, curve: &VecDeque<(f64, Vec<(String, f64)>)>) -> Headroom {
+fn headroom(rate: f64, in_use: Vec<(String, f64)>, curve: &VecDeque<(f64, Vec<f64>)>) -> Headroom {
     let limits = in_use.iter().enumerate().filter_map(|(nth, (name, _))| {
-        let points = curve.iter().filter_map(|(rate, uses)| Some((*rate, uses.get(nth)?.1)));
+        let points = curve.iter().filter_map(|(rate, uses)| Some((*rate, *uses.get(nth)?)));
         Some((carries(rate, &points.collect::<Vec<_>>())?, name))
     });
     let first = limits.min_by(|a, b| a.0.total_cmp(&b.0));

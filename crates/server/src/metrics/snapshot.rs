@@ -276,7 +276,7 @@ impl<H: Handler> Monitor<H> {
     fn gates(&self) -> Vec<Gate> {
         let gate =
             |(route, limit, under_way): (&str, usize, usize)| Gate { route: route.into(), limit, under_way };
-        self.http.admission().map(|admission| admission.gates().map(gate).collect()).unwrap_or_default()
+        self.http.admission().gates().map(gate).collect()
     }
 
     fn routes(&self) -> Vec<RouteOfReactor> {

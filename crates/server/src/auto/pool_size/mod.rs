@@ -55,10 +55,10 @@ impl Reason {
     }
 }
 
-/// Share of busy processor time from which more threads cannot be known to help.
+/// Share of the processor time from which all of it counts as used.
 const BUSY: f64 = 0.9;
 
-/// Share of it that the server itself must use for more threads to be of no use; others may take the rest.
+/// Share of it that the server itself must use to be at the limit of its processors; others may take the rest.
 const OWN: f64 = 0.75;
 
 /// Share of the workers that must work for the pool to count as stalled.
@@ -166,10 +166,9 @@ impl PoolSize {
     /// The number of workers from now on, and why it is another one; `None` to leave it.
     pub fn step(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
         let now = seen.workers;
-        let decided = self.decide(seen);
-        let (wanted, reason) = decided.unwrap_or((now, Reason::Bounds));
+        let (wanted, reason) = self.decide(seen).unwrap_or((now, Reason::Bounds));
         let wanted = wanted.clamp(self.least, self.most);
-        (wanted != now).then_some((wanted, if decided.is_some() { reason } else { Reason::Bounds }))
+        (wanted != now).then_some((wanted, reason))
     }
 
     fn decide(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
@@ -251,10 +250,11 @@ impl PoolSize {
         if !after.is_long(service_s(seen)) {
             return None;
         }
-        (self.state, self.fewer_next) = (State::Settled, false);
-        if after.rate() >= AS_MUCH * rate {
-            // Perhaps still fewer do.
-            (self.fewer_next, self.next_pause_s) = (true, FIRST_PAUSE_S);
+        // If they do, perhaps still fewer do.
+        let do_as_much = after.rate() >= AS_MUCH * rate;
+        (self.state, self.fewer_next) = (State::Settled, do_as_much);
+        if do_as_much {
+            self.next_pause_s = FIRST_PAUSE_S;
             return None;
         }
         self.failed();

@@ -13,7 +13,7 @@ use serde::Serialize;
 use wire::{Method, RequestHead};
 
 use crate::handler::Place;
-use slot::{MEASURED, QUICK, Slot};
+use slot::Slot;
 
 /// Routes that are told apart; requests of others are handled where their handler says.
 const SLOTS: usize = 256;
@@ -27,11 +27,9 @@ const NAME: usize = 64;
 /// A handler that takes this long has held up its reactor. The second of a few sends its route to the workers at once; a single
 /// one may be a thread that lost its processor for a moment.
 const STALL: Duration = Duration::from_millis(1);
+
 /// How long a handler may hold up a reactor before a line in the log names its route, while it still does.
 pub const LONGEST_STALL: Duration = Duration::from_millis(50);
-
-/// Requests that a route is looked at on workers before it is taken to the reactor.
-const ENOUGH: u64 = 16;
 
 /// The routes of one reactor. Its thread writes, any may read.
 pub struct Routes {
@@ -71,6 +69,8 @@ pub(crate) struct Took {
     pub(crate) wall: Duration,
     /// How much of it was computing, if that was measured.
     pub(crate) computing: Option<Duration>,
+    /// When it was over.
+    pub(crate) end: Instant,
 }
 
 impl Default for Routes {
@@ -95,7 +95,7 @@ impl Routes {
         let mut free = None;
         for at in 0..TRIES {
             let id = (key as usize).wrapping_add(at * 31) % SLOTS;
-            match self.slots[id].key.load(Relaxed) {
+            match self.slots[id].key() {
                 known if known == key => return Some(RouteId(id)),
                 // One that hardly anybody asks for gives way, so that a scan of paths does not fill the table.
                 other if free.is_none() && (other == 0 || self.slots[id].is_rare(now)) => free = Some(id),
@@ -110,16 +110,12 @@ impl Routes {
 
     /// Where a request belongs, as far as is known.
     pub(crate) fn place(&self, id: RouteId) -> Option<Place> {
-        let slot = &self.slots[id.0];
-        let place = if slot.on_reactor.load(Relaxed) { Place::Reactor } else { Place::Worker };
-        slot.decided.load(Relaxed).then_some(place)
+        self.slots[id.0].place()
     }
 
     /// Whether the computing time of the next request is to be measured.
     pub(crate) fn is_measured(&self, id: RouteId) -> bool {
-        let slot = &self.slots[id.0];
-        slot.requests.load(Relaxed).is_multiple_of(MEASURED)
-            && slot.mean_ns.load(Relaxed) > QUICK.as_nanos() as u64 / 2
+        self.slots[id.0].is_measured()
     }
 
     /// The reactor runs a route's handler itself, from `now` on.
@@ -131,31 +127,25 @@ impl Routes {
     }
 
     /// The reactor has run it.
-    pub(crate) fn end(&self, id: RouteId, took: Took, now: Instant) {
+    pub(crate) fn end(&self, id: RouteId, took: Took) {
         self.running.store(0, Relaxed);
         let slot = &self.slots[id.0];
         slot.count(took);
-        let mean = Duration::from_nanos(slot.mean_ns.load(Relaxed));
-        let mean_is_long = slot.since_decided.load(Relaxed) >= ENOUGH && !slot.is_quick(mean);
-        let stalls = took.wall >= STALL && slot.stalls_again();
-        if stalls || mean_is_long || took.wall >= LONGEST_STALL {
-            slot.relapse(self.nanos(now));
+        let stalls = took.wall >= STALL;
+        if slot.is_slow() || stalls && slot.stalls_again() || took.wall >= LONGEST_STALL {
+            slot.relapse(self.nanos(took.end));
         }
-        if took.wall >= STALL {
+        if stalls {
             self.stalls.fetch_add(1, Relaxed);
         }
     }
 
     /// A worker has run a route's handler.
-    pub(crate) fn came_home(&self, id: RouteId, took: Took, now: Instant) {
+    pub(crate) fn came_home(&self, id: RouteId, took: Took) {
         let slot = &self.slots[id.0];
         slot.count(took);
-        if slot.since_decided.load(Relaxed) < ENOUGH || took.wall >= STALL {
-            return;
-        }
-        let (now, mean) = (self.nanos(now), Duration::from_nanos(slot.mean_ns.load(Relaxed)));
-        let looked = now.saturating_sub(slot.decided_ns.load(Relaxed));
-        if looked >= slot.probation_ns.load(Relaxed) && slot.is_quick(mean) {
+        let now = self.nanos(took.end);
+        if took.wall < STALL && slot.has_proved_quick(now) {
             slot.decide(Place::Reactor, now);
         }
     }
@@ -184,15 +174,7 @@ impl Routes {
 
     /// What is known of every route.
     pub fn known(&self) -> Vec<Route> {
-        let used = self.slots.iter().filter(|slot| slot.key.load(Relaxed) != 0);
-        used.map(|slot| Route {
-            name: slot.name(),
-            requests: slot.requests.load(Relaxed),
-            place: if slot.on_reactor.load(Relaxed) { "reactor" } else { "workers" },
-            mean_us: slot.mean_ns.load(Relaxed) as f64 / 1e3,
-            computing: slot.computing.load(Relaxed) as f64 / 1e6,
-        })
-        .collect()
+        self.slots.iter().filter_map(Slot::known).collect()
     }
 
     fn nanos(&self, at: Instant) -> u64 {

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Took;
+use super::{Route, Took};
 use crate::handler::Place;
 
 /// A handler that takes no longer than this on the average belongs on the reactor: a worker would cost about as much.
-pub(super) const QUICK: Duration = Duration::from_micros(25);
+const QUICK: Duration = Duration::from_micros(25);
 
 /// The same for one that computes all the time.
 const QUICK_COMPUTING: Duration = Duration::from_micros(250);
@@ -16,10 +16,14 @@ const QUICK_COMPUTING: Duration = Duration::from_micros(250);
 /// Share of its time that a handler must compute to count as computing.
 const COMPUTING: f64 = 0.6;
 
+/// Requests since the last decision before there is another one.
+const ENOUGH: u64 = 16;
+
 /// Requests among which two that stall are too many.
 const FEW: u64 = 16;
 
-/// Longest time that counts for the average, as a multiple of the average and at least so long: for the same reason.
+/// Longest time that counts for the average, as a multiple of the average and at least so long: a thread may have lost its
+/// processor for a moment.
 const OUTLIER: f64 = 4.0;
 const LEAST_OUTLIER: Duration = Duration::from_micros(100);
 
@@ -28,7 +32,7 @@ const RARE: u64 = 16;
 const RARE_AFTER: Duration = Duration::from_secs(10);
 
 /// How long a route is looked at on workers before it is taken to the reactor.
-pub(super) const PROBATION: Duration = Duration::from_millis(200);
+const PROBATION: Duration = Duration::from_millis(200);
 
 /// Longest probation of a route that has come back from the reactor again and again; each time doubles it.
 const LONGEST_PROBATION: Duration = Duration::from_secs(64);
@@ -37,34 +41,64 @@ const LONGEST_PROBATION: Duration = Duration::from_secs(64);
 const LATEST: f64 = 1.0 / 16.0;
 
 /// One request in so many has its computing time measured, which is a system call or two.
-pub(super) const MEASURED: u64 = 8;
+const MEASURED: u64 = 8;
 
 /// What is known of a route. Durations in nanoseconds, moments in nanoseconds since the epoch.
 #[derive(Default)]
 pub(super) struct Slot {
     /// Hash of the route; 0 for none.
-    pub(super) key: AtomicU64,
-    pub(super) name: Mutex<String>,
-    pub(super) requests: AtomicU64,
-    pub(super) on_reactor: AtomicBool,
+    key: AtomicU64,
+    name: Mutex<String>,
+    requests: AtomicU64,
+    on_reactor: AtomicBool,
     /// Whether it was ever decided where it belongs.
-    pub(super) decided: AtomicBool,
-    pub(super) mean_ns: AtomicU64,
+    decided: AtomicBool,
+    mean_ns: AtomicU64,
     /// Share of the time that is spent computing, in millionths.
-    pub(super) computing: AtomicU64,
+    computing: AtomicU64,
     /// Requests since the last decision, when that was, and how long the next one takes at least.
-    pub(super) since_decided: AtomicU64,
-    pub(super) decided_ns: AtomicU64,
-    pub(super) probation_ns: AtomicU64,
+    since_decided: AtomicU64,
+    decided_ns: AtomicU64,
+    probation_ns: AtomicU64,
     /// Which request was the latest to hold up the reactor.
     latest_stall: AtomicU64,
 }
 
 impl Slot {
+    /// Hash of the route; 0 for none.
+    pub(super) fn key(&self) -> u64 {
+        self.key.load(Relaxed)
+    }
+
+    /// What the route is called.
     pub(super) fn name(&self) -> String {
         self.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What is known of the route, if it is one.
+    pub(super) fn known(&self) -> Option<Route> {
+        let route = || Route {
+            name: self.name(),
+            requests: self.requests.load(Relaxed),
+            place: if self.on_reactor.load(Relaxed) { "reactor" } else { "workers" },
+            mean_us: self.mean_ns.load(Relaxed) as f64 / 1e3,
+            computing: self.computing.load(Relaxed) as f64 / 1e6,
+        };
+        (self.key() != 0).then(route)
+    }
+
+    /// Where it belongs, once that was decided.
+    pub(super) fn place(&self) -> Option<Place> {
+        let place = if self.on_reactor.load(Relaxed) { Place::Reactor } else { Place::Worker };
+        self.decided.load(Relaxed).then_some(place)
+    }
+
+    /// Whether the computing time of the next request is to be measured: of what is so quick that it does not matter, never.
+    pub(super) fn is_measured(&self) -> bool {
+        self.requests.load(Relaxed).is_multiple_of(MEASURED) && self.mean() > QUICK / 2
+    }
+
+    /// Counts a request.
     pub(super) fn count(&self, took: Took) {
         let requests = self.requests.load(Relaxed);
         self.requests.store(requests + 1, Relaxed);
@@ -119,11 +153,32 @@ impl Slot {
         latest != 0 && request - latest < FEW
     }
 
-    pub(super) fn is_quick(&self, mean: Duration) -> bool {
-        let computes = self.computing.load(Relaxed) as f64 >= COMPUTING * 1e6;
-        mean <= QUICK || computes && mean <= QUICK_COMPUTING
+    /// Whether it was on workers for long enough, and is quick enough for the reactor.
+    pub(super) fn has_proved_quick(&self, now_ns: u64) -> bool {
+        let looked = now_ns.saturating_sub(self.decided_ns.load(Relaxed));
+        self.is_known() && looked >= self.probation_ns.load(Relaxed) && self.is_quick()
     }
 
+    /// Whether it takes too long for the reactor, on the average.
+    pub(super) fn is_slow(&self) -> bool {
+        self.is_known() && !self.is_quick()
+    }
+
+    /// Whether there were requests enough since the last decision for another one.
+    fn is_known(&self) -> bool {
+        self.since_decided.load(Relaxed) >= ENOUGH
+    }
+
+    fn is_quick(&self) -> bool {
+        let computes = self.computing.load(Relaxed) as f64 >= COMPUTING * 1e6;
+        self.mean() <= QUICK || computes && self.mean() <= QUICK_COMPUTING
+    }
+
+    fn mean(&self) -> Duration {
+        Duration::from_nanos(self.mean_ns.load(Relaxed))
+    }
+
+    /// Decides where it belongs.
     pub(super) fn decide(&self, place: Place, now_ns: u64) {
         self.on_reactor.store(place == Place::Reactor, Relaxed);
         self.decided.store(true, Relaxed);

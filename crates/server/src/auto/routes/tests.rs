@@ -21,13 +21,14 @@ const US: Duration = Duration::from_micros(1);
 fn run(routes: &Routes, id: RouteId, from: Instant, times: u32, wall: Duration, computing: f64) -> Place {
     for nth in 0..times {
         let now = from + Duration::from_millis(nth.into());
-        let took = Took { wall, computing: routes.is_measured(id).then(|| wall.mul_f64(computing)) };
+        let computing = routes.is_measured(id).then(|| wall.mul_f64(computing));
+        let took = Took { wall, computing, end: now };
         match routes.place(id).unwrap_or(Place::Worker) {
             Place::Reactor => {
                 routes.begin(id, now);
-                routes.end(id, took, now);
+                routes.end(id, took);
             }
-            Place::Worker => routes.came_home(id, took, now),
+            Place::Worker => routes.came_home(id, took),
         }
     }
     routes.place(id).unwrap_or(Place::Worker)
@@ -88,9 +89,10 @@ fn a_handler_that_does_not_end_is_named_while_it_runs() {
     let (name, held_up) = routes.stalled(now + Duration::from_millis(80)).unwrap();
     assert_eq!((name.as_str(), held_up), ("GET /stuck/*", Duration::from_millis(80)));
     // When it has ended, it goes to the workers, and stays there for longer than after a smaller slip.
-    let took = Took { wall: Duration::from_millis(100), computing: None };
-    let now = now + took.wall;
-    routes.end(id, took, now);
+    let wall = Duration::from_millis(100);
+    let now = now + wall;
+    let took = Took { wall, computing: None, end: now };
+    routes.end(id, took);
     assert_eq!((routes.place(id), routes.stalled(now)), (Some(Place::Worker), None));
     assert_eq!(run(&routes, id, now, 380, 2 * US, 1.0), Place::Worker);
     assert_eq!(run(&routes, id, now + Duration::from_millis(380), 300, 2 * US, 1.0), Place::Reactor);
