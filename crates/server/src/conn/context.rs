@@ -44,7 +44,7 @@ pub(crate) struct Context<H> {
     #[expect(clippy::vec_box, reason = "a response travels between owners as one pointer")]
     spare: RefCell<Vec<Box<Response>>>,
     /// Where requests are handled; without workers, on the reactor.
-    pub(super) workers: Option<Pool>,
+    workers: Option<Pool>,
     /// What was learned of routes, where that says which requests are for workers.
     routes: Option<Arc<Routes>>,
     admission: Arc<Admission>,
@@ -157,9 +157,10 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Hands a request over to the workers; false if their queue is full. They are woken at the end of the turn, once
+    /// Hands a request over to the workers; false if their queue is full, or there are none. They are woken at the end of the turn, once
     /// for all that were handed over in it.
-    pub(super) fn hand_over(&self, workers: &Pool, errand: &Arc<Errand>, class: Class) -> bool {
+    pub(super) fn hand_over(&self, errand: &Arc<Errand>, class: Class) -> bool {
+        let Some(workers) = &self.workers else { return false };
         let taken = workers.submit_quietly(errand.clone(), class).is_ok();
         self.handed_over.set(self.handed_over.get() + usize::from(taken));
         taken

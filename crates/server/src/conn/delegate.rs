@@ -1,10 +1,11 @@
 //! Handing a request to a worker, and what comes of it.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use engine::{Class, Transport};
 
-use super::errand::Cargo;
+use super::errand::{Cargo, Errand};
 use super::shed::unavailable;
 use super::{Close, Context};
 use crate::admission::Permit;
@@ -20,37 +21,52 @@ pub(super) struct Ticket {
 }
 
 /// Has a worker answer the request at the front of the input, whose head is `length` bytes long.
-pub(super) async fn delegate<T: Transport, H: Handler>(
+// What travels must not stay with the future too: an `async fn` would keep all that it is given to its end.
+pub(super) fn delegate<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
     length: usize,
     response: Box<Response>,
     peer: SocketAddr,
     ticket: Ticket,
-) -> Result<Box<Response>, Close> {
+) -> impl Future<Output = Result<Box<Response>, Close>> {
     let cargo = Cargo::new(wire.take_input(), Vec::new(), response, peer);
-    let cargo = delegate_cargo(context, cargo, ticket).await?;
-    wire.restore_input(cargo.input);
-    wire.consume(length);
-    Ok(cargo.response)
+    let answered = delegate_cargo(context, cargo, ticket);
+    async move {
+        let cargo = answered.await?;
+        wire.restore_input(cargo.input);
+        wire.consume(length);
+        Ok(cargo.response)
+    }
 }
 
 /// Has a worker answer the request at the front of a cargo's input, and returns all that travelled.
-pub(super) async fn delegate_cargo<H: Handler>(
+pub(super) fn delegate_cargo<H: Handler>(
     context: &Context<H>,
     mut cargo: Cargo,
     ticket: Ticket,
-) -> Result<Cargo, Close> {
-    let Some(workers) = &context.workers else { return Err(Close::Done) };
+) -> impl Future<Output = Result<Cargo, Close>> {
     let Ticket { class, route, permit } = ticket;
     // It goes with the request, so that a worker that goes on though the client has left still counts.
     cargo.permit = permit;
     cargo.timed = context.timed(route);
     let errand = context.take_errand();
     errand.load(cargo);
-    let refused = !context.hand_over(workers, &errand, class);
-    let cargo = if refused { errand.unload() } else { errand.returned().await };
-    let Some(mut cargo) = cargo else { return Err(Close::Done) };
+    let taken = context.hand_over(&errand, class);
+    async move {
+        let cargo = if taken { errand.returned().await } else { errand.unload() };
+        cargo.map(|cargo| come_home(context, errand, cargo, route, taken)).ok_or(Close::Done)
+    }
+}
+
+/// Makes of what came back, or was never taken, an answer.
+fn come_home<H: Handler>(
+    context: &Context<H>,
+    errand: Arc<Errand>,
+    mut cargo: Cargo,
+    route: Option<RouteId>,
+    taken: bool,
+) -> Cargo {
     context.give_errand(errand);
     if let (Some(route), Some(took)) = (route, cargo.took) {
         context.came_home(route, took);
@@ -59,11 +75,11 @@ pub(super) async fn delegate_cargo<H: Handler>(
         Counters::count(&context.counters.handler_panics);
     }
     cargo.permit = None;
-    if refused {
+    if !taken {
         unavailable(&mut cargo.response, &context.counters.queue_refused);
     }
     if cargo.turned_away {
         unavailable(&mut cargo.response, &context.counters.queue_late);
     }
-    Ok(cargo)
+    cargo
 }

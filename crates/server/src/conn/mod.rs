@@ -100,27 +100,33 @@ enum Persistence {
 }
 
 /// Serves one connection from its first byte to its last.
-pub(crate) async fn serve<T: Transport, H: Handler>(
+#[expect(
+    clippy::manual_async_fn,
+    reason = "an async fn keeps what it is given twice, and each connection has room for it"
+)]
+pub(crate) fn serve<T: Transport, H: Handler>(
     mut wire: T,
     context: Rc<Context<H>>,
     peer: SocketAddr,
     stop: Stop,
-) {
-    let entered = context.enter(peer, wire.answered_before() > 0);
-    let close = match entered {
-        Some(None) => Box::pin(turn_away(&mut wire, &context)).await,
-        _ => converse(&mut wire, &context, peer, &stop).await,
-    };
-    let (Ok(close) | Err(close)) = close;
-    if close == Close::Moved {
-        entered.flatten().into_iter().for_each(Entered::stay);
-        return;
+) -> impl Future<Output = ()> {
+    async move {
+        let entered = context.enter(peer, wire.answered_before() > 0);
+        let close = match entered {
+            Some(None) => Box::pin(turn_away(&mut wire, &context)).await,
+            _ => converse(&mut wire, &context, peer, &stop).await,
+        };
+        let (Ok(close) | Err(close)) = close;
+        if close == Close::Moved {
+            entered.flatten().into_iter().for_each(Entered::stay);
+            return;
+        }
+        if matches!(close, Close::SendTimeout | Close::RequestTimeout) {
+            // It would take up the kernel's memory until it reads, or for ever.
+            wire.reset();
+        }
+        context.ended(close);
     }
-    if matches!(close, Close::SendTimeout | Close::RequestTimeout) {
-        // It would take up the kernel's memory until it reads, or for ever.
-        wire.reset();
-    }
-    context.ended(close);
 }
 
 /// Refuses a connection whose address has as many as it may.
