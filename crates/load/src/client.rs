@@ -5,20 +5,16 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use engine::{Deadline, Driver, Error, Io, More, Stream, Tcp};
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::io::Errno;
+use rustix::net::SocketFlags;
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_tcp_quickack};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use crate::exchange::{Answer, Exchange, Manner};
 use crate::fault::Fault;
 use crate::mix::Mix;
 use crate::pace::{Begin, Pace};
 use crate::record::{Phases, Recorder, Times};
-
-/// Pause after a failed connect, so that a server that is down is not hammered.
-const BACK_OFF: Duration = Duration::from_millis(10);
+use crate::socket::{BACK_OFF, socket, source};
 
 /// What the connections of one thread share.
 pub(crate) struct Job {
@@ -60,7 +56,7 @@ impl Job {
     fn source(&self) -> Option<SocketAddr> {
         let at = self.next_source.get();
         self.next_source.set(if at + 1 >= self.sources { 0 } else { at + 1 });
-        (self.sources > 0).then(|| ([127, 0, 0, 2 + at as u8], 0).into())
+        (self.sources > 0).then(|| source(at))
     }
 
     /// A request has a complete answer.
@@ -217,15 +213,7 @@ async fn back_off<D: Driver>(io: &Io<D>, fault: Fault) {
 }
 
 async fn connect<D: Driver>(io: &Io<D>, job: &Job, until: Deadline) -> Result<Tcp<D>, Fault> {
-    let address = job.address;
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC, None)
-        .map_err(|_| Fault::ConnectFailed)?;
-    if let Some(source) = job.source() {
-        // The port is chosen when it is known where to: a port that is taken for one server is free for another.
-        setsockopt(&socket, IpBindAddressNoPort, &true).map_err(|_| Fault::ConnectFailed)?;
-        bind(&socket, &source).map_err(|_| Fault::ConnectFailed)?;
-    }
+    let socket = socket(job.address, SocketFlags::NONBLOCK, job.source())?;
     if job.close {
         // The request follows at once, and the end behind the answer: acknowledgements can travel with them. That spares two
         // of some nine packets, which cost more than all else here. Where the kernel does not know it, it costs them.
@@ -235,7 +223,7 @@ async fn connect<D: Driver>(io: &Io<D>, job: &Job, until: Deadline) -> Result<Tc
         // The kernel takes its least if this is less.
         set_socket_recv_buffer_size(&socket, bytes).map_err(|_| Fault::ConnectFailed)?;
     }
-    match Stream::connect(io, socket, address, until).await {
+    match Stream::connect(io, socket, job.address, until).await {
         Ok(stream) => Ok(Tcp::new(stream)),
         Err(Error::TimedOut) => Err(Fault::ConnectTimeout),
         Err(Error::Os(Errno::CONNREFUSED)) => Err(Fault::ConnectRefused),

@@ -27,6 +27,7 @@ pub mod report;
 mod run;
 pub mod sample;
 mod schedule;
+mod socket;
 mod steady;
 mod sum;
 mod target;

@@ -17,7 +17,6 @@ use crate::plan::Plan;
 use crate::progress::{Live, Progress, Window};
 use crate::sum::outcome;
 use crate::thread::Worker;
-use crate::timeline::Timeline;
 use crate::watch::{Seen, Watch};
 
 /// Runs a load to its end.
@@ -56,7 +55,6 @@ pub(crate) fn run_threads(
     let (seconds, seconds_received) = mpsc::channel();
     let (report, reports) = mpsc::channel();
     let mut live = Vec::new();
-    let count = which.len();
     for index in which {
         let counts = Arc::new(Live::default());
         live.push(counts.clone());
@@ -70,6 +68,6 @@ pub(crate) fn run_threads(
     }
     // From here on only the threads hold senders, so the channels end with them.
     drop((seconds, report));
-    let watch = Watch { schedule, live, cancel: common.cancel.clone(), timeline: Timeline::default() };
-    watch.follow(&reports, &seconds_received, count, observer)
+    let watch = Watch { schedule, live, cancel: common.cancel.clone() };
+    watch.follow(&reports, &seconds_received, observer)
 }

@@ -37,22 +37,22 @@ pub(crate) struct Seen {
 /// Follows a load while it runs.
 pub(crate) struct Watch {
     pub(crate) schedule: Window,
+    /// What each of its threads has done so far.
     pub(crate) live: Vec<Arc<Live>>,
     pub(crate) cancel: Switch,
-    pub(crate) timeline: Timeline,
 }
 
 impl Watch {
     /// Waits for the parts of all threads; what the process and the host did is that of the measuring phase.
     pub(crate) fn follow(
-        mut self,
+        self,
         reports: &Receiver<Result<Part, Error>>,
         seconds: &Receiver<SecondPart>,
-        threads: usize,
         observer: &mut dyn FnMut(&Progress),
     ) -> Result<Seen, Error> {
         let (mut recorded, mut parts, mut busiest) = (Recorded::default(), 0, 0.0_f64);
-        let mut rates = Rates::default();
+        let (mut timeline, mut rates) = (Timeline::default(), Rates::default());
+        let threads = self.live.len();
         let (mut latest, mut look) = (None, self.schedule.start);
         let mut last = (self.schedule.start, 0, None);
         let used = || (clock::of_process(), Sample::now());
@@ -69,7 +69,7 @@ impl Watch {
             }
             let mut progress = self.progress(phase, now, (last.0, last.1));
             if now >= look {
-                (latest, look) = (self.timeline.latest(threads), now + SECOND);
+                (latest, look) = (timeline.latest(threads), now + SECOND);
             }
             progress.latest.clone_from(&latest);
             rates.look(&progress);
@@ -86,21 +86,21 @@ impl Watch {
                     return Err(Error::Nothing("a thread of the load panicked; this is a defect".into()));
                 }
             }
-            seconds.try_iter().for_each(|part| self.timeline.add(part));
+            seconds.try_iter().for_each(|part| timeline.add(part));
         }
         let end = end.unwrap_or_else(used);
         if last.2 != Some(Phase::Draining) {
             let now = Instant::now();
             observer(&self.progress(Phase::Draining, now, (last.0, last.1)));
         }
-        seconds.try_iter().for_each(|part| self.timeline.add(part));
+        seconds.try_iter().for_each(|part| timeline.add(part));
         Ok(Seen {
             recorded,
             threads: threads as u32,
             busiest,
             cpu: end.0 - begin.0,
             host: end.1.since(&begin.1),
-            timeline: self.timeline,
+            timeline,
             rates,
         })
     }

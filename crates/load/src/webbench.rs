@@ -15,22 +15,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::Stop as Switch;
-use nix::sys::socket::setsockopt;
-use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use rustix::net::{SocketFlags, connect};
 
+use crate::common::Common;
 use crate::error::Error;
 use crate::fault::Fault;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, Stop};
 use crate::progress::{Live, Phase, Progress, Window};
 use crate::record::{Phases, Recorder, Times};
+use crate::socket::{BACK_OFF, socket, source};
 use crate::sum::outcome;
-use crate::target::Target;
 use crate::thread::{Part, share};
-use crate::timeline::Timeline;
 use crate::watch::{Seen, Watch};
 
 /// Stack of a client, in bytes: 20,000 of them take little more than what the kernel needs for their threads.
@@ -47,9 +45,6 @@ const PIECE: usize = 4096;
 
 /// Clients record into so many places in turn: one each would take a megabyte each, and one for all would have them wait.
 const SHARDS: u32 = 16;
-
-/// Pause after a failed connect, so that a server that is down is not hammered.
-const BACK_OFF: Duration = Duration::from_millis(10);
 
 /// What all clients have in common.
 struct Job {
@@ -110,9 +105,8 @@ pub fn run_until(
         held.extend((0..shards).map(shard));
         let live: Vec<_> = held.iter().map(|shard| shard.live.clone()).collect();
         drop(held);
-        let count = live.len();
-        let watch = Watch { schedule: window, live, cancel: cancel.clone(), timeline: Timeline::default() };
-        Ok::<_, Error>((window, watch.follow(&reports, &seconds_received, count, observer)?))
+        let watch = Watch { schedule: window, live, cancel: cancel.clone() };
+        Ok::<_, Error>((window, watch.follow(&reports, &seconds_received, observer)?))
     })?;
     // None of them is told apart: all together, over as many cores as they may use.
     let seconds = window.until.map_or(0.0, |until| (until - window.from).as_secs_f64());
@@ -123,7 +117,6 @@ pub fn run_until(
 
 impl Job {
     fn new(plan: &Plan, cancel: &Switch) -> Result<Self, Error> {
-        plan.validate()?;
         let Plan { connections, threads, stop, warmup_s, timeout_s, close, sources, .. } = *plan;
         let able =
             Plan { connections, threads, stop, warmup_s, timeout_s, close, sources, ..Plan::new(&plan.url) };
@@ -134,9 +127,9 @@ impl Job {
         }
         let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
         mappings(connections, most.and_then(|most| most.trim().parse().ok()).unwrap_or(u64::MAX))?;
-        let target = Target::parse(&plan.url)?;
+        let Common { target, address, .. } = Common::new(plan, cancel)?;
         Ok(Job {
-            address: target.resolve()?,
+            address,
             sources,
             request: target.request_of_1_0(),
             timeout: Duration::from_secs_f64(timeout_s),
@@ -202,17 +195,11 @@ impl Job {
     }
 
     fn connect(&self, index: u32) -> Result<TcpStream, Fault> {
-        let family = if self.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-        let failed = |_| Fault::ConnectFailed;
-        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None).map_err(failed)?;
+        let from = (self.sources > 0).then(|| source(index % self.sources));
+        let socket = socket(self.address, SocketFlags::empty(), from)?;
         // That of sending is that of connecting too (socket(7)).
         for which in [Timeout::Send, Timeout::Recv] {
-            set_socket_timeout(&socket, which, Some(self.timeout)).map_err(failed)?;
-        }
-        if self.sources > 0 {
-            let source: SocketAddr = ([127, 0, 0, 2 + (index % self.sources) as u8], 0).into();
-            setsockopt(&socket, IpBindAddressNoPort, &true).map_err(|_| Fault::ConnectFailed)?;
-            bind(&socket, &source).map_err(failed)?;
+            set_socket_timeout(&socket, which, Some(self.timeout)).map_err(|_| Fault::ConnectFailed)?;
         }
         match connect(&socket, &self.address) {
             Ok(()) => Ok(socket.into()),
