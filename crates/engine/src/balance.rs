@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::reactor::Counters;
+use crate::meter::Counters;
 use crate::topology::Balance;
 
 /// How often the reactors' busy time is read. Shorter, and the share of such a span says little; longer, and a

@@ -1,5 +1,6 @@
 //! The kernel boundary of Plimsoll: drivers, executor and reactors; it knows nothing of HTTP.
 
+mod accept;
 mod balance;
 pub mod buf;
 pub mod clock;
@@ -13,7 +14,7 @@ mod interrupt;
 pub mod listen;
 pub mod meter;
 pub mod op;
-pub mod reactor;
+mod reactor;
 mod rebalance;
 pub mod run;
 pub mod service;

@@ -1,9 +1,36 @@
-//! How busy a reactor's loop is: the share of time in which it works instead of waiting, up to this moment.
+//! What a reactor counts, and how busy its loop is: the share of time in which it works instead of waiting, up to this
+//! moment.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::counter::add;
+
+/// What one reactor counts. One thread writes, any may read.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// New connections taken in.
+    pub accepted: AtomicU64,
+    /// Connections taken in from other reactors.
+    pub moved_in: AtomicU64,
+    /// Connections given to other reactors.
+    pub moved_out: AtomicU64,
+    /// Connections that are over here: they have ended, or moved to another reactor.
+    pub closed: AtomicU64,
+    /// Connections turned away because every slot was taken.
+    pub refused: AtomicU64,
+    /// Times that accepting paused for want of descriptors or memory.
+    pub paused: AtomicU64,
+    /// How busy its loop is.
+    pub meter: Meter,
+}
+
+impl Counters {
+    /// Adds one.
+    pub(crate) fn count(counter: &AtomicU64) {
+        add(counter, 1);
+    }
+}
 
 /// What a loop tells of itself. Its thread writes, any may read.
 #[derive(Debug)]

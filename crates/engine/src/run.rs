@@ -8,13 +8,15 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::accept::{Accepted, run_acceptor};
 use crate::balance::Balancer;
 use crate::driver::Driver;
 use crate::driver::epoll::Epoll;
 use crate::driver::uring::Uring;
 use crate::inbox::Inbox;
 use crate::listen::{listen, local_address};
-use crate::reactor::{Accepted, Counters, Reactor, Sharing, Source, run_acceptor};
+use crate::meter::Counters;
+use crate::reactor::{Reactor, Sharing, Source};
 use crate::rebalance::Exchange;
 use crate::service::Service;
 use crate::stop::Stop;

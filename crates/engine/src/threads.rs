@@ -11,13 +11,14 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::accept::{Accepted, BESIDE, LAST_CALL, PAUSE, accept, refuse};
 use crate::driver::blocking::Blocking;
 use crate::driver::epoll::Epoll;
 use crate::driver::{Driver, Limits};
 use crate::executor::Executor;
 use crate::interrupt::Interrupts;
+use crate::meter::Counters;
 use crate::op::Error;
-use crate::reactor::{Accepted, BESIDE, Counters, LAST_CALL, PAUSE, accept, refuse};
 use crate::service::{Connections, Service};
 use crate::stop::{Stop, either};
 use crate::stream::{Io, Listener, Stream};

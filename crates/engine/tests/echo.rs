@@ -24,7 +24,7 @@ fn every_spread_serves_many_connections_and_stops() {
         let counters = running.counters().to_vec();
         running.stop().set();
         running.join().unwrap();
-        let sum = |get: fn(&engine::reactor::Counters) -> u64| counters.iter().map(|c| get(c)).sum::<u64>();
+        let sum = |get: fn(&engine::meter::Counters) -> u64| counters.iter().map(|c| get(c)).sum::<u64>();
         assert_eq!(sum(|c| c.accepted.load(Ordering::Relaxed)), 200);
         assert_eq!(sum(|c| c.closed.load(Ordering::Relaxed)), 200);
         for mut stream in streams {

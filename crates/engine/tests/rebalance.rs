@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, connect, expect_echo, start_topology};
-use engine::reactor::Counters;
+use engine::meter::Counters;
 use engine::{Kind, Model, Rebalance, Running, Spread, Topology};
 
 const REACTORS: usize = 2;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::counter::add;
 use crate::driver::Driver;
 use crate::inbox::Inbox;
-use crate::reactor::Counters;
+use crate::meter::Counters;
 use crate::stop::Stop;
 use crate::stream::Io;
 use crate::sync::{Mutex, lock};

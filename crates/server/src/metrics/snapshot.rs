@@ -24,7 +24,7 @@ pub struct Monitor<H> {
     http: Arc<Http<H>>,
     topology: Topology,
     /// Those of the threads that own connections, and then the acceptor's, if there is one.
-    counters: Vec<Arc<engine::reactor::Counters>>,
+    counters: Vec<Arc<engine::meter::Counters>>,
     work: fn(&H) -> Distribution,
     started: Instant,
     looks: Mutex<Looks>,
@@ -165,7 +165,7 @@ impl From<Distribution> for Times {
 
 impl<H: Handler> Monitor<H> {
     /// Watches a server that runs.
-    pub fn new(http: Arc<Http<H>>, topology: Topology, counters: &[Arc<engine::reactor::Counters>]) -> Self {
+    pub fn new(http: Arc<Http<H>>, topology: Topology, counters: &[Arc<engine::meter::Counters>]) -> Self {
         let work = |_: &H| Distribution::default();
         Monitor {
             http,
@@ -248,9 +248,9 @@ impl<H: Handler> Monitor<H> {
     fn threads(&self) -> Vec<Thread> {
         let now = Instant::now();
         let each = self.http.each();
-        let thread = |name: String, counters: &[Arc<engine::reactor::Counters>], http: Totals| {
+        let thread = |name: String, counters: &[Arc<engine::meter::Counters>], http: Totals| {
             let sum =
-                |get: fn(&engine::reactor::Counters) -> u64| counters.iter().map(|one| get(one)).sum::<u64>();
+                |get: fn(&engine::meter::Counters) -> u64| counters.iter().map(|one| get(one)).sum::<u64>();
             let accepted = sum(|one| one.accepted.load(Relaxed));
             let moved_in = sum(|one| one.moved_in.load(Relaxed));
             Thread {

@@ -1,0 +1,163 @@
+//! Accepting connections: until stopped, and then the last that had come; and the thread that does it for several reactors.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, SendFlags};
+
+use crate::balance::Balancer;
+use crate::driver::{Driver, Limits};
+use crate::executor::Executor;
+use crate::inbox::Inbox;
+use crate::meter::Counters;
+use crate::op::Error;
+use crate::stop::Stop;
+use crate::stream::{Io, Listener};
+use crate::timer::Deadline;
+
+/// Sockets a driver needs beside the connections: the listener, and sleeps of the main task, which may be several at once.
+pub(crate) const BESIDE: usize = 6;
+
+/// How long accepting pauses when descriptors or memory have run out, unless a connection ends sooner.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long accepting goes on after a stop, for connections whose handshake was under way; and then, how long
+/// those have to send their first request before idle connections are closed.
+pub(crate) const LAST_CALL: Duration = Duration::from_millis(20);
+
+/// Connections accepted after a stop at most: more than any backlog holds (`net.core.somaxconn` is 4,096 by default).
+const MOST_LAST: usize = 1 << 16;
+
+/// A connection on its way from the acceptor to its reactor.
+pub(crate) type Accepted = (OwnedFd, SocketAddr);
+
+/// Accepts until stopped, and then what had already come in by then: closing a listening socket resets the
+/// connections that wait in its backlog.
+pub(crate) async fn accept<D: Driver>(
+    io: &Io<D>,
+    listener: Listener<D>,
+    stop: &Stop,
+    admit: impl AsyncFn(Accepted),
+    pause: impl AsyncFn(),
+) {
+    // One line for each time that it happens, and not for each attempt.
+    let mut said = false;
+    while let Some(accepted) = stop.or(listener.accept(Deadline::NEVER)).await {
+        match accepted {
+            Ok(accepted) => {
+                said = false;
+                admit(accepted).await;
+            }
+            Err(error) if error.is_departure() => {}
+            Err(error) => {
+                if !std::mem::replace(&mut said, true) {
+                    tracing::warn!(%error, "accepting pauses until there is room again");
+                }
+                stop.or(pause()).await;
+            }
+        }
+    }
+    // A deadline in the future makes the driver look at the socket anew: what it remembers may be older than
+    // the last connection. The driver's time goes on only where it looks, so all that one look found is taken, however
+    // long that takes; the first look after the deadline is the last.
+    let last_call = io.deadline(LAST_CALL);
+    let mut last_look = None;
+    for _ in 0..MOST_LAST {
+        match listener.accept(last_call).await {
+            Ok(accepted) => admit(accepted).await,
+            Err(error) if error.is_departure() => {}
+            Err(_) => return,
+        }
+        if last_call.has_passed(io.now()) && *last_look.get_or_insert(io.now()) != io.now() {
+            return;
+        }
+    }
+}
+
+/// Tells a client that there is no room, as far as that goes without waiting for it.
+pub(crate) fn refuse(fd: &OwnedFd, answer: &[u8]) {
+    // Reading first: closing a socket with unread bytes resets it, and the answer could be lost.
+    let _ = rustix::net::recv(fd, &mut [0u8; 4096], RecvFlags::DONTWAIT);
+    let _ = rustix::net::send(fd, answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
+}
+
+/// Runs the accepting thread of [`Spread::Acceptor`](crate::topology::Spread::Acceptor).
+pub(crate) fn run_acceptor<D: Driver>(
+    fd: OwnedFd,
+    inboxes: &[Arc<Inbox<Accepted>>],
+    balancer: Balancer,
+    counters: &Counters,
+    stop: &Stop,
+    up: &dyn Fn(),
+) -> io::Result<()> {
+    let io = Io::new(D::open(Limits { sockets: BESIDE })?);
+    let executor: Executor<std::future::Ready<()>> = Executor::new(0, io.driver().unpark());
+    let balancer = std::cell::RefCell::new(balancer);
+    let hand_over = async |accepted| {
+        let index = balancer.borrow_mut().choose(io.now());
+        // A closed box means that the reactor has ended, as it does when its driver failed: the connection is
+        // dropped, and the process is about to end with that error.
+        let _ = inboxes[index].post(accepted);
+    };
+    let pause = async || {
+        Counters::count(&counters.paused);
+        io.sleep(io.deadline(PAUSE)).await;
+    };
+    executor.run(&io, &counters.meter, || {}, async {
+        stop.watch().await;
+        let listener = Listener::new(&io, fd)?;
+        up();
+        accept(&io, listener, stop, hand_over, pause).await;
+        Ok::<(), Error>(())
+    })??;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::net::TcpStream;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::driver::epoll::Epoll;
+    use crate::listen::{listen, local_address};
+
+    /// How many of so many connections that came just before the stop are accepted, where taking one in takes that long.
+    fn accepted_of(connections: usize, takes: Duration) -> usize {
+        let fd = listen(([127, 0, 0, 1], 0).into(), 1, connections as u32).unwrap().remove(0);
+        let address = local_address(&fd).unwrap();
+        let io = Io::new(Epoll::open(Limits { sockets: BESIDE }).unwrap());
+        let listener = Listener::new(&io, fd).unwrap();
+        let (stop, accepted) = (Stop::default(), Cell::new(0));
+        let count = async |_| {
+            std::thread::sleep(takes);
+            accepted.set(accepted.get() + 1);
+        };
+        let mut accepting = pin!(accept(&io, listener, &stop, count, async || ()));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(accepting.as_mut().poll(&mut context).is_pending());
+        // The driver has just seen an empty backlog, and does not look again between these and the stop.
+        let _clients: Vec<_> = (0..connections).map(|_| TcpStream::connect(address).unwrap()).collect();
+        stop.set();
+        while accepting.as_mut().poll(&mut context) == Poll::Pending {
+            io.park(io.deadline(Duration::from_secs(10))).unwrap();
+        }
+        accepted.get()
+    }
+
+    #[test]
+    fn connections_that_came_just_before_the_stop_are_accepted() {
+        assert_eq!(accepted_of(2, Duration::ZERO), 2);
+    }
+
+    #[test]
+    fn however_long_it_takes_to_take_them_in() {
+        assert_eq!(accepted_of(200, LAST_CALL / 50), 200);
+    }
+}
