@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     let arguments = match cli::config::expanded(std::env::args_os(), &cli::Args::command()) {
         Ok(arguments) => arguments,
         Err(error) => {
-            eprintln!("plimsoll: {error:#}");
+            cli::say!("plimsoll: {error:#}");
             return ExitCode::from(2);
         }
     };
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         // Help and the version are printed as they are.
         Err(asked) if !asked.use_stderr() || asked.kind() == NoCommand => asked.exit(),
         Err(error) => {
-            eprintln!("plimsoll: {}", cli::one_line(&error.to_string()));
+            cli::say!("plimsoll: {}", cli::one_line(&error.to_string()));
             return ExitCode::from(2);
         }
     };
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     match cli::run(args) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("plimsoll: {:#}", error.cause);
+            cli::say!("plimsoll: {:#}", error.cause);
             error.status()
         }
     }

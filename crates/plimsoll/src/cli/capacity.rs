@@ -1,7 +1,6 @@
 //! `plimsoll capacity`: how much load a server carries within a target.
 
 use std::fs;
-use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,9 +9,10 @@ use anyhow::Context;
 use load::capacity::{Capacity, News, Probe, Search, What, search};
 use load::report::duration;
 use load::{Plan, Switch, Threshold};
-use plimsoll::signals::Watch;
 
 use super::Failure;
+use super::live::LiveLine;
+use super::output::give;
 
 /// Width of the drawing, in characters.
 const WIDTH: usize = 50;
@@ -103,41 +103,26 @@ impl Args {
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let wanted = args.search().map_err(Failure::usage)?;
     let cancel = Switch::default();
-    Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |_| ());
-    let watched = stderr().is_terminal();
-    let found = search(&wanted, &cancel, &mut |news| tell(&wanted, watched, &news))?;
+    super::stop_on_signal(&cancel, |_| ())?;
+    let live = LiveLine::new();
+    let found = search(&wanted, &cancel, &mut |news| tell(&wanted, &live, &news))?;
+    drop(live);
     if let Some(file) = &args.html {
         let page =
             ::lab::report::knee(&wanted.plan.url, &text(&wanted, &found), &found, &super::command_line());
         fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
     }
-    let json = || serde_json::to_string_pretty(&found);
-    match args.json.as_deref() {
-        Some("-") => println!("{}", json()?),
-        Some(file) => {
-            fs::write(file, json()? + "\n").with_context(|| format!("cannot write {file}"))?;
-            print!("{}", text(&wanted, &found));
-        }
-        None => print!("{}", text(&wanted, &found)),
-    }
+    give(args.json.as_deref(), &found, &text(&wanted, &found))?;
     Ok(if found.confirmed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(search: &Search, watched: bool, news: &News<'_>) {
+fn tell(search: &Search, live: &LiveLine, news: &News<'_>) {
     match news {
-        News::Trying(level, progress) if watched => {
+        News::Trying(level, progress) => {
             let now = progress.recent_per_second;
-            let _ = write!(
-                stderr(),
-                "\r\x1b[Ktrying {level:.0} {}: {now:.0} answers per second",
-                search.what.unit()
-            );
+            live.show(&format!("trying {level:.0} {}: {now:.0} answers per second", search.what.unit()));
         }
-        News::Trying(..) => {}
-        News::Done(probe) => {
-            let clear = if watched { "\r\x1b[K" } else { "" };
-            let _ = writeln!(stderr(), "{clear}{}", line(probe, search.what));
-        }
+        News::Done(probe) => live.keep(&line(probe, search.what)),
     }
 }
 

@@ -1,8 +1,6 @@
 //! `plimsoll lab`: whole experiments.
 
-use std::env;
 use std::fs;
-use std::io::{IsTerminal, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
@@ -10,8 +8,9 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use lab::{Options, Progress};
 use load::Switch;
-use plimsoll::signals::Watch;
 
+use super::live::LiveLine;
+use super::output::print;
 use super::{Failure, say};
 
 #[derive(Debug, clap::Args)]
@@ -70,7 +69,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::List => {
             for (name, title) in lab::known() {
-                println!("{name:<20} {title}");
+                print(format_args!("{name:<20} {title}\n"))?;
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -83,7 +82,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
             let html =
                 if surface { lab::report::html_with_surfaces(&results) } else { lab::report::html(&results) };
             fs::write(&report, html).with_context(|| format!("cannot write {}", report.display()))?;
-            println!("{}", report.display());
+            print(format_args!("{}\n", report.display()))?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -105,7 +104,7 @@ fn compare(first: &Path, second: &Path) -> Result<ExitCode, Failure> {
     if changes.is_empty() {
         return Err(Failure::usage(anyhow::anyhow!("the two results have no cell in common")));
     }
-    print!("{}", lab::compare::text(&first, &second, &changes));
+    print(lab::compare::text(&first, &second, &changes))?;
     let worse = changes.iter().filter(|change| change.worse).count();
     Ok(if worse == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -115,9 +114,7 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
     let plan = lab::Plan::parse(&experiment.plan, &args.experiment).map_err(Failure::usage)?;
     let plan = if args.quick { plan.quicker() } else { plan };
     let cancel = Switch::default();
-    Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |signal| {
-        say!("{signal}: what has been measured so far is kept");
-    });
+    super::stop_on_signal(&cancel, |signal| say!("{signal}: what has been measured so far is kept"))?;
     let options = Options {
         resume: args.resume.is_some(),
         budget: args.budget,
@@ -126,7 +123,7 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
         plan: experiment.plan,
         quick: args.quick,
         root: args.root,
-        program: env::current_exe().context("cannot find this program's own file")?,
+        program: super::own_program()?,
         command: super::command_line(),
         cancel,
     };
@@ -137,11 +134,11 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
         }
         None => say!("{}: {runs} runs, about {}", plan.title, seconds(plan.estimate_s())),
     }
-    let mut view = LiveView::new();
-    let summary = lab::run(&options, &mut |progress| view.show(progress))?;
-    drop(view);
-    println!("{}", lab::report::text_table(&summary.results));
-    println!("report: {}", summary.report.display());
+    let line = LiveLine::new();
+    let summary = lab::run(&options, &mut |progress| line.show(&how_far(progress)))?;
+    drop(line);
+    let table = lab::report::text_table(&summary.results);
+    print(format_args!("{table}\nreport: {}\n", summary.report.display()))?;
     let results = &summary.results;
     let interrupted = results.runs.len() < results.planned_runs as usize;
     let failed = !summary.budgets_met || results.cells.is_empty() || interrupted;
@@ -158,33 +155,7 @@ fn seconds(seconds: f64) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_secs(seconds.ceil() as u64))
 }
 
-/// A line on the terminal that follows the runs; nothing where nobody watches.
-pub(super) struct LiveView {
-    watched: bool,
-}
-
-impl LiveView {
-    pub(super) fn new() -> Self {
-        LiveView { watched: stderr().is_terminal() }
-    }
-
-    pub(super) fn show(&mut self, progress: &Progress) {
-        let Progress { done, total, cell, left } = progress;
-        let left = seconds(left.as_secs_f64());
-        self.write(&format!("{}/{total} {cell}, {left} left ", done + 1));
-    }
-
-    fn write(&mut self, line: &str) {
-        if self.watched {
-            // Where the terminal is gone there is nobody to tell.
-            let _ = write!(stderr(), "\r\x1b[K{line}");
-            let _ = stderr().flush();
-        }
-    }
-}
-
-impl Drop for LiveView {
-    fn drop(&mut self) {
-        self.write("");
-    }
+/// How far an experiment is, in a line.
+pub(super) fn how_far(Progress { done, total, cell, left }: &Progress) -> String {
+    format!("{}/{total} {cell}, {} left ", done + 1, seconds(left.as_secs_f64()))
 }

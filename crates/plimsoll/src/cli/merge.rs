@@ -8,6 +8,7 @@ use anyhow::Context;
 use load::report::duration;
 
 use super::Failure;
+use super::output::print;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -24,10 +25,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         .collect::<anyhow::Result<_>>()
         .map_err(Failure::usage)?;
     let (times, seconds) = load::hdr::merge(texts.iter().map(String::as_str)).map_err(Failure::usage)?;
-    println!("{} response times of {:.1} s in {} logs", times.count, seconds.as_secs_f64(), texts.len());
+    let mut text =
+        format!("{} response times of {:.1} s in {} logs\n", times.count, seconds.as_secs_f64(), texts.len());
     for (name, us) in times.percentiles() {
-        println!("  {name:<8} {:>10}", us.map_or("n/a".into(), |us| duration(us as f64)));
+        text += &format!("  {name:<8} {:>10}\n", us.map_or("n/a".into(), |us| duration(us as f64)));
     }
-    println!("  {:<8} {:>10}", "max", duration(times.max as f64));
+    text += &format!("  {:<8} {:>10}\n", "max", duration(times.max as f64));
+    print(text)?;
     Ok(ExitCode::SUCCESS)
 }

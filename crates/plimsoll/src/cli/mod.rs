@@ -5,15 +5,23 @@ mod capacity;
 pub(crate) mod config;
 mod daemon;
 mod lab;
+mod live;
 mod merge;
+mod output;
 mod predict;
 mod serve;
 mod topology;
 mod tune;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
+use engine::Stop;
+use plimsoll::signals::Watch;
+
+pub(crate) use output::say;
 
 /// A web server that knows how much load it can carry.
 #[derive(Debug, Parser)]
@@ -71,14 +79,6 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-/// Says something on the standard error. Nobody may be left to listen, which must not end anything: `eprintln` would panic.
-macro_rules! say {
-    ($($what:tt)*) => {{
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($what)*)));
-    }};
-}
-pub(crate) use say;
-
 /// What is wrong with a command line, in one line: the message, and the hint if there is one.
 pub(crate) fn one_line(message: &str) -> String {
     let said = message.split("\nUsage:").next().unwrap_or_default();
@@ -93,6 +93,23 @@ pub(crate) fn command_line() -> String {
     let words =
         std::env::args().skip(1).map(|word| if word.contains(' ') { format!("'{word}'") } else { word });
     std::iter::once("plimsoll".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// The program itself, which some commands start once more.
+fn own_program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program's own file")
+}
+
+/// Has a signal set `cancel`, after telling `announce` its name. To be called before any thread is started.
+fn stop_on_signal(cancel: &Stop, announce: impl FnOnce(&str) + Send + 'static) -> anyhow::Result<()> {
+    Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), announce);
+    Ok(())
+}
+
+/// `PATH=VALUE`, where the path begins as paths do.
+fn of_path<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
+    let (path, value) = text.rsplit_once('=').ok_or_else(|| format!("expected {form}"))?;
+    if path.starts_with('/') { Ok((path, value)) } else { Err(format!("path {path:?}: must begin with /")) }
 }
 
 /// Runs the command that was asked for.

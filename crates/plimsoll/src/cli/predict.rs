@@ -1,16 +1,15 @@
 //! `plimsoll lab predict`: what each topology would do on hosts of other sizes.
 
-use std::fs;
-use std::io::{IsTerminal, Write, stderr};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use ::lab::predict::{MOST_WORK_US, Wanted, Work, predict, text};
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use load::Switch;
-use plimsoll::signals::Watch;
 
 use super::Failure;
+use super::live::LiveLine;
+use super::output::give;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -64,7 +63,7 @@ impl Args {
             connections: self.connections,
             within: self.within / 100.0,
             quick: self.quick,
-            program: std::env::current_exe().context("cannot find this program's own file")?,
+            program: super::own_program()?,
             cancel,
         })
     }
@@ -74,27 +73,11 @@ impl Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let cancel = Switch::default();
     let wanted = args.wanted(cancel.clone()).map_err(Failure::usage)?;
-    Watch::start().context("cannot watch for signals")?.then_stop(cancel, |_| ());
-    let watched = stderr().is_terminal();
-    let mut follow = |done: usize, total: usize, model: &str| {
-        if watched {
-            // Where the terminal is gone there is nobody to tell.
-            let _ = write!(stderr(), "\r\x1b[K{}/{total} {model} ", done + 1);
-            let _ = stderr().flush();
-        }
-    };
-    let found = predict(&wanted, &mut follow)?;
-    if watched {
-        let _ = write!(stderr(), "\r\x1b[K");
-    }
-    let json = || serde_json::to_string_pretty(&found);
-    match args.json.as_deref() {
-        Some("-") => println!("{}", json()?),
-        Some(file) => {
-            fs::write(file, json()? + "\n").with_context(|| format!("cannot write {file}"))?;
-            print!("{}", text(&found));
-        }
-        None => print!("{}", text(&found)),
-    }
+    super::stop_on_signal(&cancel, |_| ())?;
+    let line = LiveLine::new();
+    let found =
+        predict(&wanted, &mut |done, total, model| line.show(&format!("{}/{total} {model} ", done + 1)))?;
+    drop(line);
+    give(args.json.as_deref(), &found, &text(&found))?;
     Ok(if found.forecasts.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -9,10 +9,10 @@ use anyhow::Context;
 use lab::Options;
 use lab::tune::{Wanted, config, tune};
 use load::Switch;
-use plimsoll::signals::Watch;
 
 use super::Failure;
-use super::lab::LiveView;
+use super::live::LiveLine;
+use super::output::print;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -56,7 +56,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         cores: engine::host::Cores::detect().usable(),
     };
     let cancel = Switch::default();
-    Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |_| ());
+    super::stop_on_signal(&cancel, |_| ())?;
     let command = super::command_line();
     let options = Options {
         name: String::new(),
@@ -64,23 +64,24 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         quick: false,
         root: args.dir,
         out: args.out.unwrap_or_else(|| super::lab::default_out("tune")),
-        program: std::env::current_exe().context("cannot find this program's own file")?,
+        program: super::own_program()?,
         command: command.clone(),
         resume: false,
         budget: None,
         cancel,
     };
-    let mut view = LiveView::new();
-    let tuned = tune(&wanted, &options, &mut |progress| view.show(progress))?;
-    drop(view);
+    let line = LiveLine::new();
+    let tuned = tune(&wanted, &options, &mut |progress| line.show(&super::lab::how_far(progress)))?;
+    drop(line);
     let text = config(&tuned, &wanted, &command);
     fs::write(&args.write, &text).with_context(|| format!("cannot write {}", args.write.display()))?;
-    println!(
-        "{}\n\n{}",
+    let settings: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    print(format_args!(
+        "{}\n\n{}\n\nwritten to {file}: plimsoll serve --config {file} DIR\nreport: {}\n",
         tuned.why,
-        text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n")
-    );
-    println!("\nwritten to {0}: plimsoll serve --config {0} DIR", args.write.display());
-    println!("report: {}", tuned.summary.report.display());
+        settings.join("\n"),
+        tuned.summary.report.display(),
+        file = args.write.display()
+    ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -12,8 +12,8 @@ use anyhow::Context;
 use bytesize::ByteSize;
 use load::sample::Sampler;
 use load::{Outcome, Plan, Rate, Switch, Threshold};
-use plimsoll::signals::Watch;
 
+use super::output::print;
 use super::{Failure, say};
 use view::View;
 
@@ -174,7 +174,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     plan.validate().map_err(Failure::usage)?;
     load::preflight(&plan).iter().for_each(|warning| say!("plimsoll: warning: {warning}"));
     let cancel = Switch::default();
-    Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), |_| ());
+    super::stop_on_signal(&cancel, |_| ())?;
     let outcome = measure(&args, &plan, &cancel)?;
     if let Some(file) = &args.html {
         let page = ::lab::report::single(&outcome, &super::command_line());
@@ -188,14 +188,14 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         }
         None => args.format,
     };
-    match format {
-        Format::Text => print!("{}", load::report::text(&outcome)),
-        Format::Ab => print!("{}", load::report::ab(&outcome)),
-        Format::Wrk => print!("{}", load::report::wrk(&outcome)),
-        Format::Json => println!("{}", json(&outcome)?),
-        Format::Hdr => print!("{}", load::hdr::log(&outcome)),
-        Format::Csv => print!("{}", load::report::csv(&outcome)),
-    }
+    print(match format {
+        Format::Text => load::report::text(&outcome),
+        Format::Ab => load::report::ab(&outcome),
+        Format::Wrk => load::report::wrk(&outcome),
+        Format::Json => json(&outcome)? + "\n",
+        Format::Hdr => load::hdr::log(&outcome),
+        Format::Csv => load::report::csv(&outcome),
+    })?;
     if outcome.answered() + outcome.drained == 0 {
         return Err(nothing_came(&outcome).into());
     }
@@ -220,7 +220,7 @@ fn measure(args: &Args, plan: &Plan, cancel: &Switch) -> Result<Outcome, Failure
         }
         view.show(progress, sampler.as_ref().and_then(Sampler::latest));
     };
-    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let program = super::own_program()?;
     let mut outcome = load::fleet::run(&program, &[PART], plan, cancel, &mut observer)?;
     outcome.server = sampler.and_then(|sampler| sampler.finish(outcome.answered()));
     if args.check && outcome.requests > 0 && !cancel.is_set() {

@@ -6,7 +6,7 @@ use bytesize::ByteSize;
 use engine::listen::BACKLOG;
 use server::{InFlight, Limits, Rate, Rules};
 
-use crate::cli::say;
+use crate::cli::{of_path, say};
 
 /// Most that a request body may be allowed to have; it is held in memory.
 const MOST_BODY: ByteSize = ByteSize(1 << 30);
@@ -132,12 +132,6 @@ impl LimitFlags {
 
 fn wire_limits(head_bytes: usize, target_bytes: usize) -> server::HeadLimits {
     server::HeadLimits { head_bytes, target_bytes, ..server::HeadLimits::default() }
-}
-
-/// `PATH=VALUE`, where the path begins as paths do.
-fn of_path<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
-    let (path, value) = text.rsplit_once('=').ok_or_else(|| format!("expected {form}"))?;
-    if path.starts_with('/') { Ok((path, value)) } else { Err(format!("path {path:?}: must begin with /")) }
 }
 
 fn parse_rate(text: &str) -> Result<(String, Rate), String> {

@@ -23,6 +23,7 @@ use self::log::LogFlags;
 use self::sandbox::Needs;
 use self::site::SiteFlags;
 use self::work::WorkFlags;
+use super::output::print;
 use super::topology::Settled;
 use super::{Failure, daemon, say, topology};
 
@@ -74,7 +75,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         say!("plimsoll: warning: {warning}");
     }
     if args.explain {
-        print!("{}\n{}", topology::diagram(&topology), table(&choices));
+        print(format_args!("{}\n{}", topology::diagram(&topology), table(&choices)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let limits = args.limits.resolve(topology.pools()).map_err(Failure::usage)?;

@@ -4,6 +4,8 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use engine::Class;
 use engine::topology::Axis;
 
+use crate::cli::of_path;
+
 /// Highest processor number taken.
 const MOST_CPU: usize = 1023;
 
@@ -52,10 +54,7 @@ pub(super) fn parse_cpus(text: &str) -> Result<Cpus, String> {
 }
 
 pub(super) fn parse_class(text: &str) -> Result<(String, Class), String> {
-    let (path, class) = text.rsplit_once('=').ok_or("expected PATH=CLASS, as in /healthz=high")?;
-    if !path.starts_with('/') {
-        return Err(format!("path {path:?}: must begin with /"));
-    }
+    let (path, class) = of_path(text, "PATH=CLASS, as in /healthz=high")?;
     let class = match class {
         "high" => Class::High,
         "normal" => Class::Normal,
