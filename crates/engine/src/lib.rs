@@ -22,6 +22,7 @@ pub mod stop;
 pub mod stream;
 mod sync;
 mod threads;
+pub mod ticks;
 pub mod timer;
 pub mod topology;
 pub mod transport;

@@ -2,10 +2,9 @@
 
 use std::fs;
 
-use crate::outcome::Host;
+use engine::ticks::{TICK_S, Ticks};
 
-/// Seconds of a tick of /proc/stat: USER_HZ is 100 on every architecture but Alpha.
-const TICK_S: f64 = 0.01;
+use crate::outcome::Host;
 
 /// Counters of the host at one moment.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,51 +12,35 @@ pub struct Sample {
     listen_drops: u64,
     time_wait_overflows: u64,
     retransmitted_segments: u64,
-    stolen: u64,
-    /// Of all processes, in user and in system mode. Interrupts are nobody's, and are left out.
-    processes: u64,
-    /// All processor time, idle included.
-    ticks: u64,
+    /// Time of all processors.
+    ticks: Ticks,
 }
 
 impl Sample {
     /// What they are now; what this kernel does not tell is 0.
     pub fn now() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
-        let (netstat, snmp, stat) = (read("/proc/net/netstat"), read("/proc/net/snmp"), read("/proc/stat"));
-        // "cpu user nice system idle iowait irq softirq steal .." (proc(5)); guests are in user already.
-        let cpu: Vec<u64> = stat
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .split_whitespace()
-            .skip(1)
-            .take(8)
-            .map(|number| number.parse().unwrap_or(0))
-            .collect();
+        let (netstat, snmp) = (read("/proc/net/netstat"), read("/proc/net/snmp"));
         Sample {
             listen_drops: counter(&netstat, "TcpExt:", "ListenDrops"),
             time_wait_overflows: counter(&netstat, "TcpExt:", "TCPTimeWaitOverflow"),
             retransmitted_segments: counter(&snmp, "Tcp:", "RetransSegs"),
-            stolen: cpu.get(7).copied().unwrap_or(0),
-            processes: cpu.iter().take(3).sum(),
-            ticks: cpu.iter().sum(),
+            ticks: Ticks::now(|_| true).unwrap_or_default(),
         }
     }
 
     /// What was counted since an earlier moment.
     pub fn since(&self, earlier: &Sample) -> Host {
-        let ticks = self.ticks.saturating_sub(earlier.ticks);
-        let stolen = self.stolen.saturating_sub(earlier.stolen);
+        let Ticks { processes, stolen, all, .. } = self.ticks.since(&earlier.ticks);
         Host {
             listen_drops: self.listen_drops.saturating_sub(earlier.listen_drops),
             time_wait_overflows: self.time_wait_overflows.saturating_sub(earlier.time_wait_overflows),
             retransmitted_segments: self
                 .retransmitted_segments
                 .saturating_sub(earlier.retransmitted_segments),
-            stolen_share: if ticks > 0 { stolen as f64 / ticks as f64 } else { 0.0 },
-            processes_s: self.processes.saturating_sub(earlier.processes) as f64 * TICK_S,
-            processors_s: ticks as f64 * TICK_S,
+            stolen_share: if all > 0 { stolen as f64 / all as f64 } else { 0.0 },
+            processes_s: processes as f64 * TICK_S,
+            processors_s: all as f64 * TICK_S,
         }
     }
 }
@@ -90,13 +73,16 @@ mod tests {
         let text = "TcpExt: A ListenDrops B\nTcpExt: 1 22 333\nIpExt: ListenDrops\nIpExt: 4\n";
         assert_eq!([counter(text, "TcpExt:", "ListenDrops"), counter(text, "TcpExt:", "C")], [22, 0]);
         let now = Sample::now();
-        assert!(now.ticks > 0, "{now:?}");
+        assert!(now.ticks.all > 0, "{now:?}");
     }
 
     #[test]
     fn the_time_of_processes_is_part_of_that_of_the_processors() {
-        let earlier = Sample { processes: 100, ticks: 1000, ..Sample::default() };
-        let host = Sample { processes: 150, stolen: 4, ticks: 1400, ..Sample::default() }.since(&earlier);
+        let sample = |processes, stolen, all| Sample {
+            ticks: Ticks { processes, stolen, all, idle: 0 },
+            ..Sample::default()
+        };
+        let host = sample(150, 4, 1400).since(&sample(100, 0, 1000));
         assert_eq!((host.processes_s, host.processors_s, host.stolen_share), (0.5, 4.0, 0.01));
     }
 }

@@ -4,12 +4,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use engine::ticks::TICK_NS;
 use serde::{Deserialize, Serialize};
 
 use crate::progress::Phase;
-
-/// Nanoseconds of a tick of utime and stime: USER_HZ is 100 on every architecture but Alpha.
-const TICK_NS: u64 = 10_000_000;
 
 /// What a server's process tree used over a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,14 +1,10 @@
 //! What else ran on some cores while a load was measured: read from /proc/stat.
 
-use std::fs;
-
+use engine::ticks::{TICK_S, Ticks};
 use load::Phase;
 use rustix::thread::CpuSet;
 
-/// Ticks of /proc/stat per second: USER_HZ is 100 on every architecture but Alpha.
-const TICKS: f64 = 100.0;
-
-/// Looks at cores while a load is measured.
+/// Looks at cores while a load is measured: seconds in which they were in use, when that began and ended.
 pub(super) struct Neighbours<'a> {
     cores: &'a CpuSet,
     from: Option<f64>,
@@ -28,7 +24,10 @@ impl<'a> Neighbours<'a> {
             Phase::Draining => &mut self.until,
         };
         if at.is_none() {
-            *at = fs::read_to_string("/proc/stat").ok().map(|text| used_s(&text, self.cores));
+            let ticks = Ticks::now(|core| core < CpuSet::MAX_CPU && self.cores.is_set(core));
+            // What the hypervisor took is taken as well. Time in interrupts is left out: most of it is the network's, and so
+            // the server's and the load's.
+            *at = ticks.map(|ticks| (ticks.processes + ticks.stolen) as f64 * TICK_S);
         }
     }
 
@@ -40,20 +39,6 @@ impl<'a> Neighbours<'a> {
     }
 }
 
-/// Seconds in which some cores were in use, those that the hypervisor took included. Time in interrupts is left out: most of
-/// it is the network's, and so the server's and the load's.
-fn used_s(stat: &str, cores: &CpuSet) -> f64 {
-    let of_core = |line: &str| {
-        // "cpuN user nice system idle iowait irq softirq steal .." (proc(5)).
-        let mut words = line.strip_prefix("cpu")?.split_whitespace();
-        let core: usize = words.next()?.parse().ok()?;
-        let ticks: Vec<u64> = words.map(|word| word.parse().unwrap_or(0)).collect();
-        let used = ticks.iter().take(3).sum::<u64>() + ticks.get(7).copied().unwrap_or(0);
-        (core < CpuSet::MAX_CPU && cores.is_set(core)).then_some(used)
-    };
-    stat.lines().filter_map(of_core).sum::<u64>() as f64 / TICKS
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,9 +47,6 @@ mod tests {
     fn what_others_used_is_what_is_left_of_the_cores_that_are_looked_at() {
         let mut cores = CpuSet::new();
         cores.set(1);
-        let stat =
-            "cpu  900 9 9 9 9 9 9 9\ncpu0 500 0 0 0 0 0 0 0\ncpu1 100 20 30 4000 5 6 7 50 0 0\nintr 1 2\n";
-        assert!((used_s(stat, &cores) - 2.0).abs() < 1e-9);
         let seen = Neighbours { cores: &cores, from: Some(2.0), until: Some(2.9) };
         assert!((seen.taken(0.4, 1.0) - 0.5).abs() < 1e-9);
         assert_eq!((seen.taken(2.0, 1.0), Neighbours::on(&cores).taken(0.0, 1.0)), (0.0, 0.0));

@@ -133,5 +133,8 @@ fn a_reader_that_leaves_is_content_and_a_full_disk_is_said() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let output = plimsoll().args(["lab", "list"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
     let said = "plimsoll: cannot write to the standard output: No space left on device (os error 28)\n";
-    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(1), said.to_string()));
+    assert_eq!(
+        (output.status.code(), String::from_utf8(output.stderr).unwrap()),
+        (Some(1), said.to_string())
+    );
 }
