@@ -7,7 +7,7 @@ use super::conditions::{best_of_each, over_conditions};
 use super::forest::forests;
 use super::format::{estimate, number};
 use super::grid::grids;
-use super::single::server;
+use super::server::server;
 use crate::results::{Cell, Results, Run, fastest};
 
 /// Every chart of a report, with surfaces if they are asked for.
