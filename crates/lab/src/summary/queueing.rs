@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 use load::{Arrivals, Outcome, Spacing};
 
 use crate::key::CellKey;
-use crate::queue::{SENSITIVE, bounds, mmc};
+use crate::queue::{FEWEST, SENSITIVE, bounds, mmc};
 use crate::report::number;
 use crate::results::{Cell, Results, Run};
 use crate::stats::median;
-
-/// Fewest levels of a load that anything is said about.
-const FEWEST: usize = 4;
 
 /// A sentence for each curve with levels enough.
 pub(super) fn sentences(results: &Results) -> Vec<String> {
