@@ -78,7 +78,7 @@ pub(super) fn measure(
     let mut looks: Vec<Vec<Look>> = trials.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
         for (at, trial) in trials.iter().enumerate() {
-            progress(round * trials.len() + at, rounds * trials.len(), &trial.shape.model);
+            progress(round * trials.len() + at, rounds * trials.len(), trial.shape.model.name());
             let key = CellKey {
                 target: at.to_string(),
                 connections: wanted.connections,
@@ -115,7 +115,7 @@ fn sides() -> Result<(CpuSet, CpuSet), String> {
 
 /// What is measured: first what the costs are taken from, then every model in other numbers than those.
 fn trials(wanted: &Wanted, cores: usize) -> Vec<Trial> {
-    let shape = |model: Model, reactors, workers| Shape { model: model.name().into(), reactors, workers };
+    let shape = |model: Model, reactors, workers| Shape { model, reactors, workers };
     let few = if wanted.work.sleep_us > 0.0 { 4 * cores } else { cores };
     let costing = [shape(Model::Reactor, 1, 0), shape(Model::ReactorPool, 1, few)];
     let bare = costing.clone().map(|shape| Trial { shape, work: false });
