@@ -5,15 +5,14 @@ use engine::topology::Axis;
 
 use super::calibrate::MUCH;
 use super::{Bottleneck, Check, Forecast, Prediction, Shape};
-use crate::report::number;
+use crate::report::{columns, counted, number};
 
 /// A prediction as text.
 pub fn text(prediction: &Prediction) -> String {
     let known = &prediction.calibration;
     let mut text = format!(
-        "On {} core{} of this host a request costs {} us of processor time, and handing it to a worker {} us more.\n",
-        known.cores,
-        if known.cores == 1 { "" } else { "s" },
+        "On {} of this host a request costs {} us of processor time, and handing it to a worker {} us more.\n",
+        counted(known.cores, "core"),
         number(known.costs.reactor_us),
         number(known.costs.handoff_us)
     );
@@ -100,10 +99,10 @@ fn expectation(prediction: &Prediction) -> String {
 }
 
 fn name(Shape { model, reactors, workers }: &Shape) -> String {
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let reactors = counted(*reactors, "reactor");
     match workers {
-        0 => format!("{model} ({})", count(*reactors, "reactor")),
-        _ => format!("{model} ({}, {})", count(*reactors, "reactor"), count(*workers, "worker")),
+        0 => format!("{model} ({reactors})"),
+        _ => format!("{model} ({reactors}, {})", counted(*workers, "worker")),
     }
 }
 
@@ -142,24 +141,14 @@ fn forecast_row(forecast: &Forecast) -> [String; 7] {
     ]
 }
 
-/// Rows in aligned columns; those of numbers to the right.
+/// Rows below a head; the first one shows which columns are of numbers.
 fn table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {
     let rows: Vec<[String; N]> = std::iter::once(head.map(String::from)).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
     let is_number = |column: usize| {
         rows.get(1)
             .is_some_and(|row| row[column].starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)))
     };
-    let mut text = String::new();
-    for row in &rows {
-        let cell = |column: usize| match is_number(column) {
-            true => format!("{:>1$}", row[column], widths[column]),
-            false => format!("{:<1$}", row[column], widths[column]),
-        };
-        text += &format!("{}\n", (0..N).map(cell).collect::<Vec<_>>().join("  ").trim_end());
-    }
-    text
+    columns(&rows, is_number)
 }
 
 #[cfg(test)]

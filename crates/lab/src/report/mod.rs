@@ -18,7 +18,7 @@ mod tables;
 mod text;
 
 pub use experiment::{html, html_with_surfaces};
-pub(crate) use format::number;
+pub(crate) use format::{columns, counted, number};
 pub use knee::knee;
 pub use single::single;
 pub use text::{markdown, text_table};

@@ -6,7 +6,7 @@ use load::{Arrivals, Outcome, Spacing};
 
 use crate::key::CellKey;
 use crate::queue::{FEWEST, SENSITIVE, bounds, mmc};
-use crate::report::number;
+use crate::report::{counted, number};
 use crate::results::{Cell, Results, Run};
 use crate::stats::median;
 
@@ -129,11 +129,10 @@ fn like(title: &str, points: &[(f64, f64)]) -> String {
             } else {
                 String::new()
             };
-            let plural = if found.servers == 1 { "" } else { "s" };
             format!(
-                "{title}: like a queue M/M/c of {} server{plural} with {} us each, whose mean response time is {:.0} % off in \
+                "{title}: like a queue M/M/c of {} with {} us each, whose mean response time is {:.0} % off in \
                  the median of {} rates; it would be full at {} requests per second{sensitive}.",
-                found.servers,
+                counted(found.servers as usize, "server"),
                 number(found.service_s * 1e6),
                 found.off * 100.0,
                 points.len(),
