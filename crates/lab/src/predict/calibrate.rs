@@ -101,7 +101,7 @@ pub(super) fn measure(
 /// Half of this host's cores for the server, the others for the load.
 fn sides() -> Result<(CpuSet, CpuSet), String> {
     let allowed = cores::allowed().map_err(|error| format!("the cores of this host: {error}"))?;
-    let numbers: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    let numbers: Vec<usize> = cores::numbers(&allowed).collect();
     if numbers.len() < 2 {
         return Err(
             "a server and its load need a core each, and this process may use one; give it more, as with \
@@ -181,7 +181,7 @@ fn look_again(bench: &Bench<'_>, load_cores: &CpuSet, key: &CellKey, dir: &Path)
 fn look(bench: &Bench<'_>, load_cores: &CpuSet, key: &CellKey, dir: &Path) -> Result<Look, String> {
     let (mut beside_server, mut beside_load) =
         (Neighbours::on(&bench.server_cores), Neighbours::on(load_cores));
-    let (outcome, used) = bench.measure_beside(key, 0, dir, &mut |phase| {
+    let (outcome, used) = bench.measure(key, 0, dir, &mut |phase| {
         beside_server.look(phase);
         beside_load.look(phase);
     })?;
