@@ -115,12 +115,7 @@ mod tests {
             (if target == "a" { 1000.0 * factor } else { 1000.0 } * noise, 10.0)
         };
         let mut results = fake::results(&["a", "b"], 5, surface);
-        let plan = crate::Plan::parse(
-            "title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n[[target]]\nname = \"a\"\nmodel = \"reactor\"\n\
-             [[target]]\nname = \"b\"\nmodel = \"reactor\"\n",
-            "x.toml",
-        );
-        crate::summary::summarise(&mut results, &plan.unwrap());
+        crate::summary::summarise(&mut results, &fake::plan(&["a", "b"], ""));
         results
     }
 

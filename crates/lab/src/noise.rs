@@ -146,7 +146,6 @@ pub(crate) fn sentence(results: &Results) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fake;
-    use crate::plan::Plan;
     use crate::summary::summarise;
 
     /// A second on two processors, in which the load used 0.5 s and the server 0.02 s.
@@ -182,10 +181,7 @@ mod tests {
             (own * rounds[round as usize] * (1.0 + 0.001 * f64::from(target.as_bytes()[0] % 4)), 10.0)
         };
         let mut results = fake::results(&targets, 3, rate);
-        let of = |name| format!("[[target]]\nname = \"{name}\"\nmodel = \"reactor\"\n");
-        let text = "title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n".to_string();
-        let plan = Plan::parse(&(text + &targets.map(of).concat()), "x.toml").unwrap();
-        summarise(&mut results, &plan);
+        summarise(&mut results, &fake::plan(&targets, ""));
         results
     }
 

@@ -120,6 +120,14 @@ mod tests {
         Outcome::empty(&Plan::new("http://x/"))
     }
 
+    /// What is read in a text, with the answers of an error status among those of 500.
+    pub(super) fn seen(read: fn(&str, &mut Outcome) -> Option<u64>, text: &str) -> Outcome {
+        let mut outcome = empty();
+        let bad = read(text, &mut outcome).unwrap();
+        outcome.statuses.insert(500, bad);
+        outcome
+    }
+
     #[test]
     fn what_is_not_understood_is_no_figure() {
         for read in [ab::read, wrk::read, h2load::read] {
