@@ -26,24 +26,12 @@ pub(crate) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Starts the server of a cell, loads it, and stops it; the server's own files go to `dir`.
+    /// Starts the server of a cell, loads it, and stops it; the server's own files go to `dir`. `look` is called with the
+    /// phase of the load every now and then.
     ///
     /// # Errors
     /// Why there are no figures, in words. Nothing is left running.
     pub(crate) fn measure(
-        &self,
-        key: &CellKey,
-        round: u32,
-        dir: &Path,
-    ) -> Result<(Outcome, ServerUse), String> {
-        self.measure_beside(key, round, dir, &mut |_| {})
-    }
-
-    /// The same, while something else looks too.
-    ///
-    /// # Errors
-    /// As [`Bench::measure`].
-    pub(crate) fn measure_beside(
         &self,
         key: &CellKey,
         round: u32,

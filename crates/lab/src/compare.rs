@@ -3,7 +3,7 @@
 use crate::key::CellKey;
 use crate::report::number;
 use crate::results::{Estimate, Results, Run};
-use crate::stats::{permutation_p, ratio, rejected};
+use crate::stats::{choose, permutation_p, ratio, rejected};
 
 /// How far a figure may get worse before it counts, relative.
 const TOLERANCE: f64 = 0.03;
@@ -96,9 +96,8 @@ pub fn text(first: &Results, second: &Results, changes: &[Change]) -> String {
 
 /// The smallest chance that a permutation test of so many rounds can give: that of the one order out of all, on either side.
 fn least_chance(first: &Results, second: &Results) -> f64 {
-    let (n, m) = (f64::from(first.rounds), f64::from(second.rounds));
-    let orders = (1..=second.rounds).fold(1.0, |orders, k| orders * (n + f64::from(k)) / f64::from(k));
-    if n * m > 0.0 { 2.0 / orders } else { 1.0 }
+    let (n, m) = (first.rounds as usize, second.rounds as usize);
+    if n > 0 && m > 0 { 2.0 / choose(n + m, m) } else { 1.0 }
 }
 
 fn line(text: &str) -> String {
@@ -116,12 +115,7 @@ mod tests {
             (if target == "a" { 1000.0 * factor } else { 1000.0 } * noise, 10.0)
         };
         let mut results = fake::results(&["a", "b"], 5, surface);
-        let plan = crate::Plan::parse(
-            "title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n[[target]]\nname = \"a\"\nmodel = \"reactor\"\n\
-             [[target]]\nname = \"b\"\nmodel = \"reactor\"\n",
-            "x.toml",
-        );
-        crate::summary::summarise(&mut results, &plan.unwrap());
+        crate::summary::summarise(&mut results, &fake::plan(&["a", "b"], ""));
         results
     }
 

@@ -27,10 +27,14 @@ pub(crate) fn choose(wanted: &[usize], allowed: &CpuSet) -> Result<CpuSet, Strin
     Ok(set)
 }
 
-/// The numbers of the cores in a set: `0, 1, 3`.
+/// The numbers of the cores in a set, in ascending order.
+pub(crate) fn numbers(set: &CpuSet) -> impl Iterator<Item = usize> {
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu))
+}
+
+/// The same as text: `0, 1, 3`.
 pub(crate) fn list(set: &CpuSet) -> String {
-    let numbers = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
-    numbers.map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(", ")
+    numbers(set).map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Keeps the thread it is made on to some cores until it is dropped.
@@ -76,7 +80,7 @@ mod tests {
     #[test]
     fn a_thread_goes_back_when_it_is_no_longer_kept() {
         let before = allowed().unwrap();
-        let first = (0..CpuSet::MAX_CPU).find(|cpu| before.is_set(*cpu)).unwrap();
+        let first = numbers(&before).next().unwrap();
         let kept = Kept::to(&set(&[first])).unwrap();
         assert_eq!(list(&allowed().unwrap()), first.to_string());
         drop(kept);

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use load::sample::ServerUse;
 use load::{Client, Distribution, Outcome, Stop, Verdict};
 
-use load::sample::ServerUse;
-
 use crate::key::CellKey;
+use crate::plan::Plan;
 use crate::results::{Results, Run, SCHEMA};
 
 /// A cell of a target at a number of connections.
@@ -48,6 +48,19 @@ pub(crate) fn measured(key: &CellKey, rate: f64, cpu_us: f64) -> (Outcome, Serve
     (outcome, server)
 }
 
+/// A run of a cell in which this was measured, in its first round.
+pub(crate) fn run(cell: CellKey, (outcome, server): (Outcome, ServerUse)) -> Run {
+    Run { cell, outcome: Some(outcome), server: Some(server), ..Run::default() }
+}
+
+/// A plan of targets at 10 connections, with whatever else is said of it.
+pub(crate) fn plan(targets: &[&str], rest: &str) -> Plan {
+    let target = |name: &&str| format!("[[target]]\nname = \"{name}\"\nmodel = \"reactor\"\n");
+    let targets: String = targets.iter().map(target).collect();
+    let text = "title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n";
+    Plan::parse(&format!("{text}{rest}\n{targets}"), "x.toml").unwrap()
+}
+
 /// The results of targets at 10 connections, where `surface` gives rate and cost by target and round.
 pub(crate) fn results(targets: &[&str], rounds: u32, surface: impl Fn(&str, u32) -> (f64, f64)) -> Results {
     let mut runs = Vec::new();
@@ -55,9 +68,8 @@ pub(crate) fn results(targets: &[&str], rounds: u32, surface: impl Fn(&str, u32)
         for (position, target) in (0..).zip(targets) {
             let cell = key(target, 10);
             let (rate, cpu_us) = surface(target, round);
-            let (outcome, server) = measured(&cell, rate, cpu_us);
-            let (outcome, server) = (Some(outcome), Some(server));
-            runs.push(Run { cell, round, position, outcome, server, failure: None, verdict: Verdict::Valid });
+            let found = measured(&cell, rate, cpu_us);
+            runs.push(Run { round, position, ..run(cell, found) });
         }
     }
     Results {

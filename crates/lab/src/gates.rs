@@ -36,8 +36,9 @@ fn observed_otherwise(outcome: &Outcome, server: &ServerUse) -> Option<String> {
     ((observed / loaded - 1.0).abs() > WINDOW).then(reason)
 }
 
-/// Judges the experiment by its runs; `rates` has the requests per second of every cell's rounds.
-pub(crate) fn judge_all(results: &Results, rates: &[(String, Vec<f64>)]) -> Verdict {
+/// Judges the experiment by its runs; `rates` has the requests per second of every cell's rounds, and `drift` what became of
+/// them from the first round to the last.
+pub(crate) fn judge_all(results: &Results, rates: &[(String, Vec<f64>)], drift: Option<Drift>) -> Verdict {
     let Results { runs, rounds, planned_runs, .. } = results;
     let mut verdict = Verdict::Valid;
     let is_useless = |run: &&Run| matches!(run.verdict, Verdict::Invalid(_));
@@ -56,10 +57,7 @@ pub(crate) fn judge_all(results: &Results, rates: &[(String, Vec<f64>)]) -> Verd
     }
     judge_runs(runs, &mut verdict);
     judge_spread(rates, &mut verdict);
-    Drift::of(results)
-        .and_then(|drift| drift.reason())
-        .into_iter()
-        .for_each(|reason| verdict.suspect(reason));
+    drift.and_then(|drift| drift.reason()).into_iter().for_each(|reason| verdict.suspect(reason));
     verdict
 }
 
@@ -168,14 +166,14 @@ mod tests {
     #[test]
     fn an_experiment_says_each_reason_once() {
         let mut results = fake::results(&["a"], 3, |_, _| (1_000.0, 20.0));
-        assert_eq!(judge_all(&results, &[]), Verdict::Valid);
+        assert_eq!(judge_all(&results, &[], None), Verdict::Valid);
         (results.planned_runs, results.rounds) = (5, 2);
         for run in &mut results.runs[..2] {
             run.outcome.as_mut().unwrap().client.busiest_thread_share = 0.9;
         }
         let rates =
             [("a".to_string(), vec![80.0, 100.0, 120.0]), ("b".to_string(), vec![10.0, 100.0, 190.0])];
-        let verdict = judge_all(&results, &rates);
+        let verdict = judge_all(&results, &rates, None);
         assert_eq!(
             (verdict.word(), verdict.reasons()),
             (
@@ -200,13 +198,13 @@ mod tests {
             run.verdict = Verdict::Invalid(vec!["it died".into()]);
         };
         results.runs[..2].iter_mut().for_each(fail);
-        let verdict = judge_all(&results, &[]);
+        let verdict = judge_all(&results, &[], None);
         assert_eq!(
             verdict,
             Verdict::Suspect(vec!["2 of 3 runs failed, such as a at 10 connections, /: it died".into()])
         );
         results.runs.iter_mut().for_each(fail);
-        let verdict = judge_all(&results, &[]);
+        let verdict = judge_all(&results, &[], None);
         assert_eq!(
             (verdict.word(), &*verdict.reasons()[0]),
             ("INVALID", "no run gave a figure that means anything")

@@ -108,7 +108,7 @@ impl Drift {
 }
 
 /// Rows for the environment of an experiment.
-fn rows(results: &Results) -> Vec<(String, String)> {
+fn rows(results: &Results, drift: Option<Drift>) -> Vec<(String, String)> {
     let measured =
         || results.runs.iter().filter_map(|run| Some((run.outcome.as_ref()?, run.server.as_ref()?)));
     let mut rows = Vec::new();
@@ -121,15 +121,15 @@ fn rows(results: &Results) -> Vec<(String, String)> {
         let most = others.iter().copied().fold(0.0, f64::max);
         add("other processes", format!("{most:.2} of a core at most, {usual:.2} in the median run"));
     }
-    if let Some(drift) = Drift::of(results) {
+    if let Some(drift) = drift {
         add("drift", format!("{}, all cells together (p = {:.2})", drift.words(), drift.chance));
     }
     rows
 }
 
 /// Puts what is known so far into the environment.
-pub(crate) fn note(results: &mut Results) {
-    let rows = rows(results);
+pub(crate) fn note(results: &mut Results, drift: Option<Drift>) {
+    let rows = rows(results, drift);
     results.environment.retain(|(name, _)| !name.starts_with(LABEL));
     results.environment.extend(rows);
 }
@@ -146,7 +146,6 @@ pub(crate) fn sentence(results: &Results) -> Option<String> {
 mod tests {
     use super::*;
     use crate::fake;
-    use crate::plan::Plan;
     use crate::summary::summarise;
 
     /// A second on two processors, in which the load used 0.5 s and the server 0.02 s.
@@ -182,10 +181,7 @@ mod tests {
             (own * rounds[round as usize] * (1.0 + 0.001 * f64::from(target.as_bytes()[0] % 4)), 10.0)
         };
         let mut results = fake::results(&targets, 3, rate);
-        let of = |name| format!("[[target]]\nname = \"{name}\"\nmodel = \"reactor\"\n");
-        let text = "title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n".to_string();
-        let plan = Plan::parse(&(text + &targets.map(of).concat()), "x.toml").unwrap();
-        summarise(&mut results, &plan);
+        summarise(&mut results, &fake::plan(&targets, ""));
         results
     }
 
@@ -209,8 +205,9 @@ mod tests {
             (outcome.host.processes_s, outcome.host.processors_s) = (0.75, 2.0);
             outcome.host.stolen_share = 0.004;
         }
-        note(&mut results);
-        note(&mut results);
+        let drift = Drift::of(&results);
+        note(&mut results, drift);
+        note(&mut results, drift);
         let noise: Vec<&str> = results.environment.iter().map(|(_, value)| value.as_str()).collect();
         assert_eq!(noise.len(), 3, "{noise:?}");
         assert_eq!(noise[0], "0.4 % at most");

@@ -197,15 +197,8 @@ mod tests {
         let mut search = Search::new(&plan, Duration::from_secs(3600));
         let mut runs: Vec<Run> = Vec::new();
         while let Some((round, position, cell)) = search.next(&runs).filter(|_| runs.len() < most) {
-            let (outcome, server) = fake::measured(&cell, hill(&cell), 10.0);
-            runs.push(Run {
-                cell,
-                round,
-                position,
-                outcome: Some(outcome),
-                server: Some(server),
-                ..Run::default()
-            });
+            let found = fake::measured(&cell, hill(&cell), 10.0);
+            runs.push(Run { round, position, ..fake::run(cell, found) });
         }
         runs
     }

@@ -2,6 +2,7 @@
 
 mod check;
 mod claim;
+mod engine;
 mod explain;
 mod factor;
 mod load;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use crate::error::Error;
 use crate::key::CellKey;
 
+pub(crate) use self::engine::Engine;
 pub use claim::{Claim, Side};
 pub use explain::did_you_mean;
 pub use factor::Level;

@@ -1,11 +1,11 @@
 //! Queueing models of a server: the bounds that hold in any closed loop, and the queue M/M/c of an open one. Each says when it
 //! does not hold.
 
-/// Fewest levels of a closed loop that show where its bounds meet.
-const FEWEST_CLOSED: usize = 4;
+use crate::stats::median;
 
-/// Fewest rates of an open loop that two unknowns can be told by, and checked.
-const FEWEST_OPEN: usize = 4;
+/// Fewest levels of load: they show where the bounds of a closed loop meet; of an open one, two unknowns can be told by them,
+/// and checked.
+pub(crate) const FEWEST: usize = 4;
 
 /// How much less than the load at which the bounds meet the lowest load must be for its response time to be one without
 /// waiting.
@@ -55,8 +55,8 @@ pub fn bounds(points: &[(f64, f64)], turn_s: f64) -> Result<Bounds, String> {
     let ([(lowest, _), ..], [.., (_, before), (_, last)]) = (points, points) else {
         return Err("too few levels".into());
     };
-    if points.len() < FEWEST_CLOSED {
-        return Err(format!("{} levels of load are too few: at least {FEWEST_CLOSED}", points.len()));
+    if points.len() < FEWEST {
+        return Err(format!("{} levels of load are too few: at least {FEWEST}", points.len()));
     }
     let most = points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let bounds = Bounds { turn_s, most, meet: turn_s * most };
@@ -123,11 +123,10 @@ impl Mmc {
         let off = |(rate, response): &(f64, f64)| {
             Some((response_s(servers, service_s, *rate)? / response - 1.0).abs())
         };
-        let mut all = points.iter().map(off).collect::<Option<Vec<f64>>>()?;
-        all.sort_unstable_by(f64::total_cmp);
+        let off = median(&points.iter().map(off).collect::<Option<Vec<f64>>>()?)?;
         let fastest = points.iter().map(|(rate, _)| *rate).fold(0.0, f64::max);
         let busiest = fastest * service_s / f64::from(servers);
-        Some(Mmc { servers, service_s, off: all[all.len() / 2], busiest })
+        Some(Mmc { servers, service_s, off, busiest })
     }
 }
 
@@ -137,8 +136,8 @@ impl Mmc {
 /// # Errors
 /// Why there is none: too few rates, no waiting to be seen, or predictions that are too far off.
 pub fn mmc(points: &[(f64, f64)]) -> Result<Mmc, String> {
-    if points.len() < FEWEST_OPEN {
-        return Err(format!("{} rates are too few: at least {FEWEST_OPEN}", points.len()));
+    if points.len() < FEWEST {
+        return Err(format!("{} rates are too few: at least {FEWEST}", points.len()));
     }
     let least = points.iter().map(|(_, response)| *response).fold(f64::MAX, f64::min);
     let most = points.iter().map(|(_, response)| *response).fold(0.0, f64::max);

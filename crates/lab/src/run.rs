@@ -85,8 +85,9 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
     let results = begin(&plan, options);
     // Looking at the server must not take its core either. The server's threads get their own cores.
     let _kept = Kept::to(&load_cores).map_err(|error| refuse(format!("load_cpus: {error}")))?;
-    let mut measure =
-        |number, round, key: &CellKey| bench.measure(key, round, &store.own_files(number, &key.target));
+    let mut measure = |number, round, key: &CellKey| {
+        bench.measure(key, round, &store.own_files(number, &key.target), &mut |_| {})
+    };
     let campaign = Campaign { plan: &plan, store: &store, cancel: &options.cancel, budget: options.budget };
     let results = campaign.run(results, before, observer, &mut measure)?;
     let budgets_met = results.budgets.iter().all(|budget| budget.met);

@@ -11,6 +11,8 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::results::Estimate;
 
+pub(crate) use exact::choose;
+
 /// Resamples of a bootstrap of many values; that of few is counted, not drawn.
 const RESAMPLES: usize = 10_000;
 
@@ -139,8 +141,7 @@ pub(crate) fn permutation_p(first: &[f64], second: &[f64], seed: u64) -> f64 {
         looked_at += 1;
         as_far += usize::from(apart(sum) >= seen);
     };
-    if count < 20 && (0..1u32 << count).filter(|set| set.count_ones() as usize == size).count() <= REGROUPINGS
-    {
+    if count < 20 && choose(count, size) <= REGROUPINGS as f64 {
         for set in (0..1u32 << count).filter(|set| set.count_ones() as usize == size) {
             look((0..count).filter(|at| set >> at & 1 == 1).map(|at| all[at]).sum());
         }

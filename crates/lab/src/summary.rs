@@ -11,7 +11,7 @@ use load::verdict::failed;
 
 use crate::gates::judge_all;
 use crate::key::CellKey;
-use crate::noise;
+use crate::noise::{self, Drift};
 use crate::plan::{Budget, Metric, Plan};
 use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run, fastest};
 use crate::stats::{estimate, median, ratio, tied};
@@ -24,8 +24,9 @@ pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
     results.claims = claims::outcomes(results, plan);
     let rates = |cell: &Cell| (cell.key.to_string(), results.values(&cell.key, Run::rate));
     let rates: Vec<_> = results.cells.iter().map(rates).collect();
-    noise::note(results);
-    results.verdict = judge_all(results, &rates);
+    let drift = Drift::of(results);
+    noise::note(results, drift);
+    results.verdict = judge_all(results, &rates, drift);
     results.findings = findings::findings(results);
     results.findings.extend(scaling::sentences(results));
     results.findings.extend(queueing::sentences(results));

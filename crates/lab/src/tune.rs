@@ -210,13 +210,7 @@ mod tests {
             }
         };
         let mut results = fake::results(&["a", "b", "c"], 3, surface);
-        let targets =
-            ["a", "b", "c"].map(|name| format!("[[target]]\nname = {name:?}\nmodel = \"reactor\"\n"));
-        let text = format!(
-            "title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n{}",
-            targets.concat()
-        );
-        summarise(&mut results, &Plan::parse(&text, "x.toml").unwrap());
+        summarise(&mut results, &fake::plan(&["a", "b", "c"], ""));
         let (settings, why) = choose(&results).unwrap();
         assert_eq!(settings["model"], "b");
         assert!(why.contains("of 2 settings that cannot be told from the fastest"), "{why}");

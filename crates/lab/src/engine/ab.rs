@@ -34,19 +34,13 @@ pub(super) fn read(text: &str, outcome: &mut Outcome) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::empty;
+    use super::super::tests::seen;
     use super::*;
-
-    fn seen(text: &str) -> Outcome {
-        let mut outcome = empty();
-        let bad = read(text, &mut outcome).unwrap();
-        outcome.statuses.insert(500, bad);
-        outcome
-    }
 
     #[test]
     fn what_ab_prints_is_read() {
         let outcome = seen(
+            read,
             "Complete requests:      1000\nFailed requests:        7\n   (Connect: 1, Receive: 2, Length: 3, Exceptions: 4)\n\
              Non-2xx responses:      10\nRequests per second:    2401.58 [#/sec] (mean)\n\
              Time per request:       2.082 [ms] (mean)\nTime per request:       0.416 [ms] (mean, across)\n\

@@ -28,19 +28,13 @@ pub(super) fn read(text: &str, outcome: &mut Outcome) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::empty;
+    use super::super::tests::seen;
     use super::*;
-
-    fn seen(text: &str) -> Outcome {
-        let mut outcome = empty();
-        let bad = read(text, &mut outcome).unwrap();
-        outcome.statuses.insert(500, bad);
-        outcome
-    }
 
     #[test]
     fn what_h2load_prints_is_read() {
         let outcome = seen(
+            read,
             "finished in 2.00s, 145000.50 req/s, 10MB/s\n\
              requests: 290001 total, 290001 started, 290001 done, 289990 succeeded, 11 failed, 3 errored, 2 timeout\n\
              status codes: 289980 2xx, 0 3xx, 8 4xx, 2 5xx\n\

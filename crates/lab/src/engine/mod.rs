@@ -14,32 +14,9 @@ use load::host::Sample;
 use load::{Outcome, Phase, Plan, Stop, Switch};
 
 use crate::command::find;
-
-/// Another load generator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
-    Ab,
-    Wrk,
-    H2load,
-    Tsung,
-    Webbench,
-}
+use crate::plan::Engine;
 
 impl Engine {
-    pub(crate) const ALL: [Engine; 5] =
-        [Engine::Ab, Engine::Wrk, Engine::H2load, Engine::Tsung, Engine::Webbench];
-
-    /// Its name, which is that of its program if it is one.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Engine::Ab => "ab",
-            Engine::Wrk => "wrk",
-            Engine::H2load => "h2load",
-            Engine::Tsung => "tsung",
-            Engine::Webbench => "webbench",
-        }
-    }
-
     /// Its program, where the host has it.
     fn program(self) -> Result<PathBuf, String> {
         let name = self.name();
@@ -49,17 +26,6 @@ impl Engine {
             _ => name,
         };
         find(name).ok_or_else(|| format!("{name} is not installed: apt-get install {package}"))
-    }
-
-    /// The one of this name.
-    ///
-    /// # Errors
-    /// Nothing of this name is known.
-    pub(crate) fn named(name: &str) -> Result<Self, String> {
-        let known = Engine::ALL.into_iter().find(|engine| engine.name() == name);
-        known.ok_or_else(|| {
-            format!("load.engine: {name:?}: there are plimsoll, ab, wrk, h2load, tsung and webbench")
-        })
     }
 
     /// Runs a load; `watch` is called with the phase every now and then.
@@ -154,11 +120,18 @@ mod tests {
         Outcome::empty(&Plan::new("http://x/"))
     }
 
+    /// What is read in a text, with the answers of an error status among those of 500.
+    pub(super) fn seen(read: fn(&str, &mut Outcome) -> Option<u64>, text: &str) -> Outcome {
+        let mut outcome = empty();
+        let bad = read(text, &mut outcome).unwrap();
+        outcome.statuses.insert(500, bad);
+        outcome
+    }
+
     #[test]
     fn what_is_not_understood_is_no_figure() {
         for read in [ab::read, wrk::read, h2load::read] {
             assert!(read("command not found\n", &mut empty()).is_none());
         }
-        assert!(Engine::named("siege").is_err() && Engine::named("wrk") == Ok(Engine::Wrk));
     }
 }

@@ -34,19 +34,13 @@ pub(super) fn read(text: &str, outcome: &mut Outcome) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::empty;
+    use super::super::tests::seen;
     use super::*;
-
-    fn seen(text: &str) -> Outcome {
-        let mut outcome = empty();
-        let bad = read(text, &mut outcome).unwrap();
-        outcome.statuses.insert(500, bad);
-        outcome
-    }
 
     #[test]
     fn what_wrk_prints_is_read() {
         let outcome = seen(
+            read,
             "Running 2s test @ http://x/\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency   612.34us  1.2ms 20ms 90%\n\
              \x20   Req/Sec    10k\n  Latency Distribution\n     50%  450.00us\n     75%    1.00ms\n     99%    3.20ms\n\
              \x20 33886 requests in 20.00s, 4MB read\n  Socket errors: connect 1, read 2, write 3, timeout 1677\n\

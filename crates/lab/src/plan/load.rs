@@ -7,8 +7,7 @@ use load::{Arrivals, Spacing, Stop};
 use serde::Deserialize;
 
 use super::explain::Problem;
-use super::{Plan, filled};
-use crate::engine::Engine;
+use super::{Engine, Plan, filled};
 use crate::key::CellKey;
 
 /// How long a response may take, in seconds: source D's limit.

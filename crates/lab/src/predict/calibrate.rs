@@ -78,7 +78,7 @@ pub(super) fn measure(
     let mut looks: Vec<Vec<Look>> = trials.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds {
         for (at, trial) in trials.iter().enumerate() {
-            progress(round * trials.len() + at, rounds * trials.len(), &trial.shape.model);
+            progress(round * trials.len() + at, rounds * trials.len(), trial.shape.model.name());
             let key = CellKey {
                 target: at.to_string(),
                 connections: wanted.connections,
@@ -101,7 +101,7 @@ pub(super) fn measure(
 /// Half of this host's cores for the server, the others for the load.
 fn sides() -> Result<(CpuSet, CpuSet), String> {
     let allowed = cores::allowed().map_err(|error| format!("the cores of this host: {error}"))?;
-    let numbers: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
+    let numbers: Vec<usize> = cores::numbers(&allowed).collect();
     if numbers.len() < 2 {
         return Err(
             "a server and its load need a core each, and this process may use one; give it more, as with \
@@ -115,7 +115,7 @@ fn sides() -> Result<(CpuSet, CpuSet), String> {
 
 /// What is measured: first what the costs are taken from, then every model in other numbers than those.
 fn trials(wanted: &Wanted, cores: usize) -> Vec<Trial> {
-    let shape = |model: Model, reactors, workers| Shape { model: model.name().into(), reactors, workers };
+    let shape = |model: Model, reactors, workers| Shape { model, reactors, workers };
     let few = if wanted.work.sleep_us > 0.0 { 4 * cores } else { cores };
     let costing = [shape(Model::Reactor, 1, 0), shape(Model::ReactorPool, 1, few)];
     let bare = costing.clone().map(|shape| Trial { shape, work: false });
@@ -181,7 +181,7 @@ fn look_again(bench: &Bench<'_>, load_cores: &CpuSet, key: &CellKey, dir: &Path)
 fn look(bench: &Bench<'_>, load_cores: &CpuSet, key: &CellKey, dir: &Path) -> Result<Look, String> {
     let (mut beside_server, mut beside_load) =
         (Neighbours::on(&bench.server_cores), Neighbours::on(load_cores));
-    let (outcome, used) = bench.measure_beside(key, 0, dir, &mut |phase| {
+    let (outcome, used) = bench.measure(key, 0, dir, &mut |phase| {
         beside_server.look(phase);
         beside_load.look(phase);
     })?;

@@ -1,6 +1,6 @@
 //! The model asked: a topology on this host, for a check, or on a host of any size.
 
-use engine::topology::{Axis, MOST_WORKERS};
+use engine::topology::MOST_WORKERS;
 use engine::{Model, Topology};
 
 use super::{Bottleneck, Calibration, Figures, Forecast, Shape, Wanted};
@@ -23,7 +23,8 @@ const BUSY: f64 = 0.95;
 /// # Errors
 /// What cannot be modelled, in words.
 pub(super) fn on_this_host(wanted: &Wanted, known: &Calibration, shape: &Shape) -> Result<Figures, String> {
-    let topology = topology(shape, known.cores, wanted)?;
+    let row = shape.model.row(known.cores, wanted.connections as usize);
+    let topology = Topology { reactors: shape.reactors, workers: shape.workers, ..row };
     Ok(figures(&run(wanted, known, topology, known.cores, known.client_us)?, known.cores))
 }
 
@@ -34,12 +35,12 @@ pub(super) fn on_this_host(wanted: &Wanted, known: &Calibration, shape: &Shape) 
 pub(super) fn of(
     wanted: &Wanted,
     known: &Calibration,
-    model: &str,
+    model: Model,
     cores: usize,
 ) -> Result<Vec<Forecast>, String> {
-    let own = named(model)?.row(cores, wanted.connections as usize);
+    let own = model.row(cores, wanted.connections as usize);
     let ask = |workers, tuned| {
-        let shape = Shape { model: model.to_owned(), reactors: own.reactors, workers };
+        let shape = Shape { model, reactors: own.reactors, workers };
         let outcome = run(wanted, known, Topology { workers, ..own }, cores, 0.0)?;
         let predicted = figures(&outcome, cores);
         Ok::<_, String>(Forecast { cores, shape, predicted, bottleneck: bottleneck(&outcome), tuned })
@@ -73,16 +74,6 @@ fn tried(own: &Topology, connections: usize) -> Vec<usize> {
         .take_while(|workers| *workers <= most)
         .filter(|workers| *workers != own.workers)
         .collect()
-}
-
-fn named(name: &str) -> Result<Model, String> {
-    let found = Model::ALL.iter().find(|model| model.name() == name);
-    found.copied().ok_or_else(|| format!("there is no model {name:?}"))
-}
-
-fn topology(shape: &Shape, cores: usize, wanted: &Wanted) -> Result<Topology, String> {
-    let row = named(&shape.model)?.row(cores, wanted.connections as usize);
-    Ok(Topology { reactors: shape.reactors, workers: shape.workers, ..row })
 }
 
 fn run(
@@ -164,17 +155,17 @@ mod tests {
 
     #[test]
     fn more_cores_get_more_from_a_reactor_each_and_nothing_from_a_single_one() {
-        let rates = |model: &str| {
+        let rates = |model: Model| {
             let rate = |cores| {
                 let found = of(&wanted(Work::default()), &known(), model, cores).unwrap();
                 (found[0].predicted.requests_per_second, found[0].bottleneck)
             };
             [1, 2, 8, 64].map(rate)
         };
-        let spread = rates("reuseport");
+        let spread = rates(Model::ReusePort);
         assert!(spread.is_sorted_by(|(a, _), (b, _)| *b > *a * 1.5), "{spread:?}");
         assert!((spread[0].0 / 200_000.0 - 1.0).abs() < 0.01 && spread[0].1 == Bottleneck::Cores);
-        let single = rates("reactor");
+        let single = rates(Model::Reactor);
         assert!(single.iter().all(|(rate, _)| (rate / 200_000.0 - 1.0).abs() < 0.01), "{single:?}");
         assert_eq!(single[3].1, Bottleneck::Reactors);
     }
@@ -182,7 +173,7 @@ mod tests {
     #[test]
     fn where_work_waits_more_workers_than_cores_are_found_to_be_better() {
         let work = Work { sleep_us: 1_000.0, ..Work::default() };
-        let found = of(&wanted(work), &known(), "reactor-pool", 4).unwrap();
+        let found = of(&wanted(work), &known(), Model::ReactorPool, 4).unwrap();
         let [own, best] = &found[..] else { panic!("{found:?}") };
         assert_eq!((own.shape.workers, own.tuned, own.bottleneck), (4, false, Bottleneck::Workers));
         assert!((own.predicted.requests_per_second / 4_000.0 - 1.0).abs() < 0.02, "{own:?}");
@@ -192,7 +183,7 @@ mod tests {
 
     #[test]
     fn on_this_host_the_load_may_be_the_limit() {
-        let shape = Shape { model: "reactor".into(), reactors: 1, workers: 0 };
+        let shape = Shape { model: Model::Reactor, reactors: 1, workers: 0 };
         let found = on_this_host(&wanted(Work::default()), &known(), &shape).unwrap();
         assert!((found.requests_per_second / 50_000.0 - 1.0).abs() < 0.01, "{found:?}");
     }

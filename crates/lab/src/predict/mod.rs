@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use engine::Model;
 use engine::topology::Axis;
 use load::Switch;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::error::Error;
 use crate::simulate::Costs;
@@ -81,7 +81,8 @@ pub struct Prediction {
     /// Largest error with which a model is predicted, relative.
     pub within: f64,
     /// Models whose error on this host is larger, and which are not predicted.
-    pub refused: Vec<String>,
+    #[serde(serialize_with = "names")]
+    pub refused: Vec<Model>,
     /// The predictions, by number of cores.
     pub forecasts: Vec<Forecast>,
 }
@@ -106,12 +107,21 @@ pub struct Calibration {
 /// A topology: a model and its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shape {
-    /// The model's name.
-    pub model: String,
+    /// The model, by its name.
+    #[serde(serialize_with = "name")]
+    pub model: Model,
     /// Reactors.
     pub reactors: usize,
     /// Workers of each pool; 0 for none.
     pub workers: usize,
+}
+
+fn name<S: Serializer>(model: &Model, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(model.name())
+}
+
+fn names<S: Serializer>(models: &[Model], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(models.iter().map(|model| model.name()))
 }
 
 /// A topology on this host, measured and predicted.
@@ -189,14 +199,14 @@ pub fn predict(wanted: &Wanted, progress: &mut dyn FnMut(usize, usize, &str)) ->
     let checks: Vec<Check> =
         measured.into_iter().map(check).collect::<Result<_, String>>().map_err(refuse)?;
     // The single reactor is what the costs are taken from, so that it is right proves nothing.
-    let proves = |check: &&Check| check.shape.model != Model::Reactor.name();
+    let proves = |check: &&Check| check.shape.model != Model::Reactor;
     let errors: Vec<f64> = checks.iter().filter(proves).map(|check| check.error.abs()).collect();
     let mut forecasts = Vec::new();
     for &cores in &wanted.cores {
         for check in checks.iter().filter(|check| check.holds(wanted.within)) {
             let mut of_model =
-                forecast::of(wanted, &calibration, &check.shape.model, cores).map_err(refuse)?;
-            if check.p99_error.is_some_and(|error| error.abs() > wanted.within) {
+                forecast::of(wanted, &calibration, check.shape.model, cores).map_err(refuse)?;
+            if check.p99_is_off(wanted.within) {
                 of_model.iter_mut().for_each(|forecast| forecast.predicted.p99_us = None);
             }
             forecasts.extend(of_model);
@@ -210,7 +220,7 @@ pub fn predict(wanted: &Wanted, progress: &mut dyn FnMut(usize, usize, &str)) ->
         calibration,
         median_error: median(&errors).unwrap_or(0.0),
         within: wanted.within,
-        refused: refused.map(|check| check.shape.model.clone()).collect(),
+        refused: refused.map(|check| check.shape.model).collect(),
         checks,
         forecasts,
     })
@@ -220,5 +230,10 @@ impl Check {
     /// Whether the model is right about this topology, within a relative error.
     fn holds(&self, within: f64) -> bool {
         self.error.abs() <= within
+    }
+
+    /// Whether its p99 was compared with the measured one, and is further off than that.
+    fn p99_is_off(&self, within: f64) -> bool {
+        self.p99_error.is_some_and(|error| error.abs() > within)
     }
 }

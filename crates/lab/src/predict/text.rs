@@ -1,16 +1,18 @@
 //! A prediction for people: what was measured, how well it is predicted, and what to expect.
 
+use engine::Model;
+use engine::topology::Axis;
+
 use super::calibrate::MUCH;
 use super::{Bottleneck, Check, Forecast, Prediction, Shape};
-use crate::report::number;
+use crate::report::{columns, counted, number};
 
 /// A prediction as text.
 pub fn text(prediction: &Prediction) -> String {
     let known = &prediction.calibration;
     let mut text = format!(
-        "On {} core{} of this host a request costs {} us of processor time, and handing it to a worker {} us more.\n",
-        known.cores,
-        if known.cores == 1 { "" } else { "s" },
+        "On {} of this host a request costs {} us of processor time, and handing it to a worker {} us more.\n",
+        counted(known.cores, "core"),
         number(known.costs.reactor_us),
         number(known.costs.handoff_us)
     );
@@ -27,7 +29,7 @@ pub fn text(prediction: &Prediction) -> String {
             refused => format!(
                 "Not predicted, because the error is above {}: {}.",
                 percent(prediction.within),
-                refused.join(", ")
+                names(refused)
             ),
         }
     );
@@ -54,21 +56,25 @@ pub fn text(prediction: &Prediction) -> String {
 /// Where a p99 is left out, and where it has not been compared with anything.
 fn p99_doubts(prediction: &Prediction) -> String {
     let is_there = |check: &&Check| !prediction.refused.contains(&check.shape.model);
-    let names = |which: &dyn Fn(&Check) -> bool| {
+    let models = |which: &dyn Fn(&Check) -> bool| -> Vec<Model> {
         let those = prediction.checks.iter().filter(is_there).filter(|check| which(check));
-        those.map(|check| check.shape.model.as_str()).collect::<Vec<_>>().join(", ")
+        those.map(|check| check.shape.model).collect()
     };
     let mut text = String::from("\n");
-    let wrong = names(&|check| check.p99_error.is_some_and(|error| error.abs() > prediction.within));
+    let wrong = models(&|check| check.p99_is_off(prediction.within));
     if !wrong.is_empty() {
         let within = percent(prediction.within);
-        text += &format!("No p99, because its error here is above {within}: {wrong}.\n");
+        text += &format!("No p99, because its error here is above {within}: {}.\n", names(&wrong));
     }
-    let unknown = names(&|check| check.p99_error.is_none());
+    let unknown = models(&|check| check.p99_error.is_none());
     if !unknown.is_empty() {
-        text += &format!("Too few requests were measured to check the p99 of {unknown}.\n");
+        text += &format!("Too few requests were measured to check the p99 of {}.\n", names(&unknown));
     }
     text
+}
+
+fn names(models: &[Model]) -> String {
+    models.iter().map(|model| model.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// One sentence on what to expect, and what limits it.
@@ -93,10 +99,10 @@ fn expectation(prediction: &Prediction) -> String {
 }
 
 fn name(Shape { model, reactors, workers }: &Shape) -> String {
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let reactors = counted(*reactors, "reactor");
     match workers {
-        0 => format!("{model} ({})", count(*reactors, "reactor")),
-        _ => format!("{model} ({}, {})", count(*reactors, "reactor"), count(*workers, "worker")),
+        0 => format!("{model} ({reactors})"),
+        _ => format!("{model} ({reactors}, {})", counted(*workers, "worker")),
     }
 }
 
@@ -135,24 +141,14 @@ fn forecast_row(forecast: &Forecast) -> [String; 7] {
     ]
 }
 
-/// Rows in aligned columns; those of numbers to the right.
+/// Rows below a head; the first one shows which columns are of numbers.
 fn table<const N: usize>(head: [&str; N], rows: Vec<[String; N]>) -> String {
     let rows: Vec<[String; N]> = std::iter::once(head.map(String::from)).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..N).map(width).collect();
     let is_number = |column: usize| {
         rows.get(1)
             .is_some_and(|row| row[column].starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)))
     };
-    let mut text = String::new();
-    for row in &rows {
-        let cell = |column: usize| match is_number(column) {
-            true => format!("{:>1$}", row[column], widths[column]),
-            false => format!("{:<1$}", row[column], widths[column]),
-        };
-        text += &format!("{}\n", (0..N).map(cell).collect::<Vec<_>>().join("  ").trim_end());
-    }
-    text
+    columns(&rows, is_number)
 }
 
 #[cfg(test)]
@@ -160,14 +156,14 @@ mod tests {
     use super::*;
     use crate::predict::{Calibration, Figures, SCHEMA, Work};
 
-    fn check(model: &str, error: f64, p99_error: Option<f64>) -> Check {
-        let shape = Shape { model: model.into(), reactors: 2, workers: 0 };
+    fn check(model: Model, error: f64, p99_error: Option<f64>) -> Check {
+        let shape = Shape { model, reactors: 2, workers: 0 };
         let side = |rate| Figures { requests_per_second: rate, p99_us: None, cores: 1.0 };
         let predicted = side(1_000.0 * (1.0 + error));
         Check { shape, measured: side(1_000.0), predicted, error, p99_error, taken: 0.0 }
     }
 
-    fn prediction(checks: Vec<Check>, refused: &[&str], forecasts: Vec<Forecast>) -> Prediction {
+    fn prediction(checks: Vec<Check>, refused: &[Model], forecasts: Vec<Forecast>) -> Prediction {
         Prediction {
             schema: SCHEMA,
             work: Work::default(),
@@ -176,30 +172,41 @@ mod tests {
             checks,
             median_error: 0.1,
             within: 0.25,
-            refused: refused.iter().map(|model| (*model).to_owned()).collect(),
+            refused: refused.to_vec(),
             forecasts,
         }
     }
 
     #[test]
     fn what_is_too_far_off_is_named_and_nothing_is_said_of_it() {
-        let text = text(&prediction(vec![check("reuseport", 0.4, Some(0.1))], &["reuseport"], Vec::new()));
+        let text =
+            text(&prediction(vec![check(Model::ReusePort, 0.4, Some(0.1))], &[Model::ReusePort], Vec::new()));
         assert!(text.contains("Not predicted, because the error is above 25 %: reuseport."), "{text}");
         assert!(text.ends_with("Nothing can be predicted from this host as it is now.\n"), "{text}");
         assert!(!text.contains("Something else took"), "{text}");
     }
 
     #[test]
+    fn models_are_written_down_by_their_names() {
+        let found = prediction(vec![check(Model::ReusePort, 0.4, None)], &[Model::ReusePort], Vec::new());
+        let json = serde_json::to_value(found).unwrap();
+        assert_eq!(
+            (&json["checks"][0]["shape"]["model"], &json["refused"][0]),
+            (&"reuseport".into(), &"reuseport".into())
+        );
+    }
+
+    #[test]
     fn what_to_expect_is_the_most_on_the_largest_host_with_its_limits() {
         let forecast = |cores, rate, bottleneck| Forecast {
             cores,
-            shape: Shape { model: "reuseport".into(), reactors: cores, workers: 0 },
+            shape: Shape { model: Model::ReusePort, reactors: cores, workers: 0 },
             predicted: Figures { requests_per_second: rate, p99_us: None, cores: 1.0 },
             bottleneck,
             tuned: false,
         };
         let forecasts = vec![forecast(8, 9e4, Bottleneck::Connections), forecast(16, 8e4, Bottleneck::Cores)];
-        let mut found = prediction(vec![check("reuseport", 0.1, Some(-0.9))], &[], forecasts);
+        let mut found = prediction(vec![check(Model::ReusePort, 0.1, Some(-0.9))], &[], forecasts);
         found.checks[0].taken = 0.3;
         let text = text(&found);
         for part in [

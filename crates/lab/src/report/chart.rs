@@ -64,6 +64,9 @@ impl Figure {
     }
 }
 
+/// A line of a chart: its name, and its value at a point.
+pub(super) type Line<'a, P> = (&'a str, fn(&P) -> f64);
+
 /// A line through points.
 pub(super) fn line(name: &str, style: usize, points: &[Value]) -> Value {
     json!({ "name": name, "type": "line", "data": points, "style": style })

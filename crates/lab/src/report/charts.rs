@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::chart::{Chart, FIGURES, Figure, line_with_whiskers};
 use super::conditions::{best_of_each, over_conditions};
 use super::forest::forests;
-use super::format::{estimate, number};
+use super::format::{counted, estimate, number};
 use super::grid::grids;
-use super::single::server;
+use super::server::server;
 use crate::results::{Cell, Results, Run, fastest};
 
 /// Every chart of a report, with surfaces if they are asked for.
@@ -93,13 +93,12 @@ fn chart(cells: &[&Cell], figure: &Figure, facet: &Facet, number_of: usize) -> O
 fn finding(cells: &[&Cell], figure: &Figure) -> String {
     let Some(best) = figure.best(cells.iter().copied()) else { return String::new() };
     format!(
-        "{}: {} {} by {} at {} connection{}.",
+        "{}: {} {} by {} at {}.",
         if figure.more { "Most" } else { "Least" },
         number(figure.median(best)),
         figure.unit,
         best.key.contender(),
-        best.key.connections,
-        if best.key.connections == 1 { "" } else { "s" }
+        counted(best.key.connections as usize, "connection")
     )
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::chart::{Chart, FIGURES, Figure, line_with_whiskers};
 use super::format::{estimate, number};
-use super::grid::order;
+use super::settings::order;
 use crate::key::CellKey;
 use crate::key::levels;
 use crate::results::{Cell, Results};

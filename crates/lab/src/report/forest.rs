@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::chart::Chart;
-use super::format::{estimate, number};
+use super::format::{counted, estimate, number};
 use crate::key::CellKey;
 use crate::results::{Cell, Results};
 
@@ -43,7 +43,6 @@ fn forest(number_of: usize, key: &CellKey, mut cells: Vec<&Cell>) -> Chart {
             number(last)
         ),
     };
-    let plural = if key.connections == 1 { "" } else { "s" };
     // From the bottom upwards, as an axis counts.
     let names: Vec<String> = cells.iter().rev().map(|cell| cell.key.contender()).collect();
     let data: Vec<_> = (0..)
@@ -56,9 +55,9 @@ fn forest(number_of: usize, key: &CellKey, mut cells: Vec<&Cell>) -> Chart {
     Chart {
         id: format!("forest-{number_of}"),
         title: format!(
-            "Rate over that of the best{more}: {}, {} connection{plural}",
+            "Rate over that of the best{more}: {}, {}",
             key.circumstances(),
-            key.connections
+            counted(key.connections as usize, "connection")
         ),
         heading: ["contender", "rate / best", "requests/s"].map(String::from).into(),
         rows: cells

@@ -28,6 +28,26 @@ pub(crate) fn number(value: f64) -> String {
     text
 }
 
+/// So many of something: `1 connection`, `2 connections`.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Rows in aligned columns, those of numbers to the right.
+pub(crate) fn columns<const N: usize>(rows: &[[String; N]], is_number: impl Fn(usize) -> bool) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |row: &[String; N]| {
+        let cell = |column: usize| match is_number(column) {
+            true => format!("{:>1$}", row[column], widths[column]),
+            false => format!("{:<1$}", row[column], widths[column]),
+        };
+        let cells: [String; N] = std::array::from_fn(cell);
+        format!("{}\n", cells.join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
 /// `median [low, high]`, or n/a.
 pub(super) fn estimate(estimate: Option<Estimate>) -> String {
     match estimate {
@@ -76,6 +96,17 @@ mod tests {
         ] {
             assert_eq!(number(value), expected);
         }
+    }
+
+    #[test]
+    fn only_one_is_no_plural() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "core")), ["0 cores", "1 core", "2 cores"]);
+    }
+
+    #[test]
+    fn words_begin_and_numbers_end_at_the_same_place() {
+        let rows = [["name", "rate"], ["é", "1"], ["longer", "20,000"]].map(|row| row.map(String::from));
+        assert_eq!(columns(&rows, |column| column == 1), "name      rate\né            1\nlonger  20,000\n");
     }
 
     #[test]

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::chart::{Chart, line_with_whiskers};
-use super::format::{estimate, number};
+use super::settings::{Factor, HEADING, finding, levels_of, place, rows, title};
 use super::surface::surface;
-use crate::key::{CellKey, levels};
+use crate::key::CellKey;
 use crate::results::{Cell, Results, fastest};
 
 /// Most heat maps of a report; of more conditions than that, the first ones are shown.
@@ -34,24 +34,6 @@ pub(super) fn grids(results: &Results, surfaces: bool) -> Vec<Chart> {
         chart.options["kind"] != "surface" || pieces <= MOST_PIECES
     });
     charts
-}
-
-/// The levels of a factor, in the order of their numbers where they have any.
-fn levels_of<'a>(cells: &[&'a Cell], factor: &str) -> Vec<&'a str> {
-    let mut found: Vec<&str> = Vec::new();
-    for level in cells.iter().filter_map(|cell| cell.key.setting.get(factor)) {
-        if !found.contains(&level.as_str()) {
-            found.push(level);
-        }
-    }
-    found.sort_by(|a, b| order(a).total_cmp(&order(b)).then(a.cmp(b)));
-    found
-}
-
-/// Where a level belongs: `200us` before `1ms`.
-pub(super) fn order(level: &str) -> f64 {
-    let time = humantime::parse_duration(level).ok().map(|time| time.as_secs_f64());
-    level.parse::<f64>().ok().or(time).unwrap_or(f64::MAX)
 }
 
 fn charts(number_of: usize, key: &CellKey, cells: &[&Cell], surfaces: bool) -> Vec<Chart> {
@@ -90,54 +72,6 @@ fn charts(number_of: usize, key: &CellKey, cells: &[&Cell], surfaces: bool) -> V
             [heat].into_iter().chain(surface(&rest, x, y)).collect()
         }
     }
-}
-
-pub(super) fn title(key: &CellKey) -> String {
-    let condition = match key.condition.is_empty() {
-        true => key.path.clone(),
-        false => levels(&key.condition),
-    };
-    format!("{}, {condition}, {} connections", key.target, key.connections)
-}
-
-pub(super) fn finding(cells: &[&Cell]) -> String {
-    let Some(best) = fastest(cells.iter().copied()) else { return "Nothing was measured.".into() };
-    let rate = number(best.requests_per_second.median);
-    let tied = cells.iter().filter(|cell| cell.tied_best && cell.key != best.key).count();
-    let others = match tied {
-        0 => String::new(),
-        1 => "; one other setting cannot be told from it".into(),
-        more => format!("; {more} other settings cannot be told from it"),
-    };
-    format!("Most requests per second with {}: {rate}{others}.", levels(&best.key.setting))
-}
-
-pub(super) fn rows(cells: &[&Cell]) -> Vec<Vec<String>> {
-    cells
-        .iter()
-        .map(|cell| {
-            vec![
-                levels(&cell.key.setting),
-                estimate(Some(cell.requests_per_second)),
-                estimate(cell.p99_us),
-                cell.rounds.to_string(),
-                if cell.tied_best { "best, or not to be told from it".into() } else { String::new() },
-            ]
-        })
-        .collect()
-}
-
-pub(super) const HEADING: [&str; 5] = ["setting", "requests/s", "p99 us", "rounds", ""];
-
-/// A factor with its levels.
-pub(super) type Factor<'a> = (&'a str, Vec<&'a str>);
-
-/// Where a cell is in the grid of two factors.
-pub(super) fn place(cell: &Cell, x: &Factor<'_>, y: &Factor<'_>) -> Option<(usize, usize)> {
-    let at = |(name, levels): &Factor<'_>| {
-        levels.iter().position(|level| cell.key.setting.get(*name).is_some_and(|own| own == level))
-    };
-    Some((at(x)?, at(y)?))
 }
 
 fn heat(number_of: usize, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, y: &Factor<'_>) -> Chart {

@@ -3,19 +3,22 @@
 mod chart;
 mod charts;
 mod conditions;
+mod experiment;
 mod forest;
 mod format;
 mod grid;
 mod isometric;
 mod knee;
 mod page;
+mod server;
+mod settings;
 mod single;
 mod surface;
 mod tables;
 mod text;
 
-pub(crate) use format::number;
+pub use experiment::{html, html_with_surfaces};
+pub(crate) use format::{columns, counted, number};
 pub use knee::knee;
-pub use page::{html, html_with_surfaces};
 pub use single::single;
 pub use text::{markdown, text_table};

@@ -1,4 +1,4 @@
-//! The page: one file with its style, its script, its charts and its data, and nothing from elsewhere.
+//! What every page has: its style, its script, its charts and its data in one file, and nothing from elsewhere.
 
 use std::fmt::Write;
 
@@ -6,66 +6,14 @@ use load::Verdict;
 use serde_json::Value;
 
 use super::chart::Chart;
-use super::charts::charts;
 use super::format::{escape, json_for_script};
 use super::tables;
-use crate::results::Results;
 
 /// What every page has about its body.
 const SHELL: &str = include_str!("../../assets/page.html");
-const BODY: &str = include_str!("../../assets/report.html");
 const STYLE: &str = include_str!("../../assets/report.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
 const LIBRARY: &str = include_str!("../../assets/echarts.min.js");
-
-/// The whole report as one HTML file.
-pub fn html(results: &Results) -> String {
-    with_charts(results, &charts(results, false))
-}
-
-/// The same with a surface beside each heat map.
-pub fn html_with_surfaces(results: &Results) -> String {
-    with_charts(results, &charts(results, true))
-}
-
-fn with_charts(results: &Results, charts: &[Chart]) -> String {
-    let (name, started) = (escape(&results.name), escape(&results.started));
-    let page = Page {
-        eyebrow: &format!("Plimsoll lab &middot; {name} &middot; <time>{started}</time>"),
-        title: &results.title,
-        verdict: &results.verdict,
-        charts,
-        results: &json_for_script(&light(results)),
-        plan: &results.plan,
-        command: &results.command,
-    };
-    page.html(
-        BODY,
-        &[
-            ("findings", &list(&results.findings)),
-            ("budgets", &tables::budgets(results)),
-            ("claims", &tables::claims(results)),
-            ("cells", &tables::cells(results)),
-            ("errors", &tables::errors(results)),
-            ("environment", &tables::environment(results)),
-        ],
-    )
-}
-
-/// Results without what takes much room and no chart shows: the histograms and the samples of the server.
-fn light(results: &Results) -> Results {
-    let mut light = results.clone();
-    for run in &mut light.runs {
-        if let Some(outcome) = &mut run.outcome {
-            outcome.response_time_histogram.clear();
-            outcome.timeline.iter_mut().for_each(|second| second.histogram.clear());
-        }
-        if let Some(server) = &mut run.server {
-            server.moments.clear();
-        }
-    }
-    light
-}
 
 /// What every page has.
 pub(super) struct Page<'a> {
@@ -132,7 +80,8 @@ fn show(verdict: &Verdict) -> String {
     )
 }
 
-fn list(items: &[String]) -> String {
+/// Items as a list; nothing where there are none.
+pub(super) fn list(items: &[String]) -> String {
     if items.is_empty() {
         return String::new();
     }

@@ -1,13 +1,13 @@
 //! One load as a page: its times by percentile, its seconds, what the server used.
 
 use load::report::{duration, text};
-use load::sample::{Moment, ServerUse};
 use load::{Distribution, Outcome, Second};
 use serde_json::{Value, json};
 
-use super::chart::{Chart, line};
+use super::chart::{Chart, Line, line};
 use super::format::{escape, json_for_script, number};
 use super::page::Page;
+use super::server::server;
 
 /// What is between the heading and the command of a page about one load.
 pub(super) const BODY: &str = include_str!("../../assets/single.html");
@@ -80,9 +80,6 @@ fn percentiles(outcome: &Outcome) -> Option<Chart> {
         finding,
     })
 }
-
-/// A line of a chart: its name, and its value at a point.
-type Line<'a, P> = (&'a str, fn(&P) -> f64);
 
 /// A chart over the seconds of a load.
 fn over_time(
@@ -174,48 +171,4 @@ fn times(outcome: &Outcome) -> Chart {
             ("max", |second| second.max_us as f64),
         ],
     )
-}
-
-/// What the server used over time, where it was looked at.
-pub(super) fn server(server: &ServerUse) -> Chart {
-    let finding = format!(
-        "{} us of the server's processor time per request; at most {} resident.",
-        number(server.cpu_us_per_request),
-        load::report::bytes(server.peak_rss_bytes as f64)
-    );
-    let lines: [Line<'_, Moment>; 2] = [
-        ("cores", |moment| moment.cores),
-        ("resident, in 100 MiB", |moment| moment.rss_bytes as f64 / 104_857_600.0),
-    ];
-    let series = lines.iter().enumerate().map(|(style, (name, get))| {
-        let points: Vec<_> = server.moments.iter().map(|moment| json!([moment.at_s, get(moment)])).collect();
-        line(name, style, &points)
-    });
-    Chart {
-        id: "server".into(),
-        title: "The server's processor time and memory".into(),
-        heading: ["second", "cores", "resident", "descriptors", "switches per second"]
-            .map(String::from)
-            .into(),
-        rows: server
-            .moments
-            .iter()
-            .map(|moment| {
-                vec![
-                    format!("{:.1}", moment.at_s),
-                    number(moment.cores),
-                    load::report::bytes(moment.rss_bytes as f64),
-                    moment.descriptors.to_string(),
-                    number(moment.voluntary_per_second + moment.involuntary_per_second),
-                ]
-            })
-            .collect(),
-        options: json!({
-            "x": { "name": "second" },
-            "y": { "name": "", "zero": true },
-            "description": finding,
-            "series": series.collect::<Vec<_>>(),
-        }),
-        finding,
-    }
 }

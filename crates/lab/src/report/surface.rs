@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::chart::Chart;
 use super::format::number;
-use super::grid::{Factor, HEADING, finding, place, rows, title};
 use super::isometric::{Grid, Piece, Place, project};
+use super::settings::{Factor, HEADING, finding, place, rows, title};
 use crate::key::{CellKey, levels};
 use crate::results::{Cell, fastest};
 

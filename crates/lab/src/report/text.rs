@@ -1,6 +1,6 @@
 //! Results as text: aligned columns for a terminal, and Markdown.
 
-use super::format::{estimate, number};
+use super::format::{columns, estimate, number};
 use crate::noise;
 use crate::results::{Cell, Results};
 
@@ -11,23 +11,7 @@ pub fn text_table(results: &Results) -> String {
             .map(String::from),
     ];
     rows.extend(results.cells.iter().map(row));
-    let widths: Vec<usize> = (0..rows[0].len())
-        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(
-                |(column, (cell, width))| {
-                    if column < 2 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-                },
-            )
-            .collect();
-        text += &format!("{}\n", cells.join("  ").trim_end());
-    }
+    let mut text = columns(&rows, |column| column >= 2);
     for budget in &results.budgets {
         let word = if budget.met { "met" } else { "MISSED" };
         text += &format!("\nbudget {word}: {}: ratio {}", budget.text, estimate(budget.ratio));

@@ -17,14 +17,5 @@ pub struct Observation {
     pub cores_busy: f64,
 }
 
-/// Decides how many workers there are.
-pub trait Controller {
-    /// The wanted number of workers, of all pools together; each pool gets an even share, and at least one.
-    fn wanted(&mut self, seen: &Observation) -> usize;
-}
-
-impl<F: FnMut(&Observation) -> usize> Controller for F {
-    fn wanted(&mut self, seen: &Observation) -> usize {
-        self(seen)
-    }
-}
+/// Decides how many workers there are, of all pools together; each pool gets an even share, and at least one.
+pub type Controller<'a> = dyn FnMut(&Observation) -> usize + 'a;

@@ -119,7 +119,7 @@ pub fn simulate(setup: &Setup) -> Result<Outcome, String> {
 ///
 /// # Errors
 /// As [`simulate`]; or `tick_s` is not above 0, or the topology has no workers.
-pub fn simulate_with(setup: &Setup, tick_s: f64, controller: &mut dyn Controller) -> Result<Outcome, String> {
+pub fn simulate_with(setup: &Setup, tick_s: f64, controller: &mut Controller<'_>) -> Result<Outcome, String> {
     setup.check()?;
     if !(tick_s > 0.0 && tick_s.is_finite()) || setup.topology.pools() == 0 {
         return Err("a controller needs a tick above 0 and a topology with workers".into());

@@ -1,9 +1,7 @@
 //! What a run of the model comes to, and how it is counted.
 
-use serde::Serialize;
-
 /// What a run of the model comes to. Counts are of the whole run; everything else is of what was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Requests that came.
     pub arrivals: u64,
@@ -38,8 +36,6 @@ pub struct Outcome {
 /// Sums over time, which a controller and the end of a run read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
-    /// Seconds times reactors that had something to do.
-    pub(super) reactors_s: f64,
     /// Seconds times workers that had a request.
     pub(super) busy_s: f64,
     /// Seconds times workers.
@@ -52,7 +48,7 @@ pub(super) struct Sums {
     pub(super) worked: u64,
     /// Requests answered.
     pub(super) done: u64,
-    /// Each reactor's own seconds.
+    /// Seconds in which each reactor had something to do.
     pub(super) each_reactor_s: Vec<f64>,
 }
 
@@ -60,7 +56,7 @@ pub(super) struct Sums {
 pub(super) fn outcome(from: &Sums, until: &Sums, seconds: f64, usable: f64, mut times: Vec<f32>) -> Outcome {
     let mean = |sum: fn(&Sums) -> f64| (sum(until) - sum(from)) / seconds;
     let reactors = until.each_reactor_s.len().max(1) as f64;
-    let each = until.each_reactor_s.iter().zip(&from.each_reactor_s).map(|(until, from)| until - from);
+    let each = || until.each_reactor_s.iter().zip(&from.each_reactor_s).map(|(until, from)| until - from);
     let workers = mean(|sums| sums.workers_s);
     let total: f64 = times.iter().map(|time| f64::from(*time)).sum();
     let mean_us = total / times.len().max(1) as f64;
@@ -70,8 +66,8 @@ pub(super) fn outcome(from: &Sums, until: &Sums, seconds: f64, usable: f64, mut 
         p50_us: percentile(&mut times, 0.5),
         p99_us: percentile(&mut times, 0.99),
         cores_busy: mean(|sums| sums.cores_s) / usable,
-        reactors_busy: mean(|sums| sums.reactors_s) / reactors,
-        busiest_reactor: each.fold(0.0, f64::max) / seconds,
+        reactors_busy: each().sum::<f64>() / reactors / seconds,
+        busiest_reactor: each().fold(0.0, f64::max) / seconds,
         workers_busy: if workers > 0.0 { mean(|sums| sums.busy_s) / workers } else { 0.0 },
         workers,
         waiting: mean(|sums| sums.waiting_s),

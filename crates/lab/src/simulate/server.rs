@@ -51,7 +51,7 @@ impl Prices {
 pub(super) struct Server<'a> {
     setup: &'a Setup,
     prices: Prices,
-    control: Option<(f64, &'a mut dyn Controller)>,
+    control: Option<(f64, &'a mut Controller<'a>)>,
     dice: ChaCha8Rng,
     now: f64,
     agenda: Agenda<Event>,
@@ -70,8 +70,7 @@ pub(super) struct Server<'a> {
     client_free: f64,
     /// Seconds in which requests have come, of a load that stops and goes.
     came_s: f64,
-    /// How many reactors and workers have something to do, how many workers there are, how many requests wait.
-    busy_reactors: usize,
+    /// How many workers have something to do, how many there are, how many requests wait for one.
     busy_workers: usize,
     workers: usize,
     waiting: usize,
@@ -84,7 +83,7 @@ pub(super) struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    pub(super) fn new(setup: &'a Setup, control: Option<(f64, &'a mut dyn Controller)>) -> Self {
+    pub(super) fn new(setup: &'a Setup, control: Option<(f64, &'a mut Controller<'a>)>) -> Self {
         let topology = &setup.topology;
         let idle = |home| Thread { home, request: 0, step: Step::Receive };
         let sums = Sums { each_reactor_s: vec![0.0; topology.reactors], ..Sums::default() };
@@ -106,7 +105,6 @@ impl<'a> Server<'a> {
             rejected: 0,
             client_free: 0.0,
             came_s: 0.0,
-            busy_reactors: 0,
             busy_workers: 0,
             workers: 0,
             waiting: 0,
@@ -174,7 +172,6 @@ impl<'a> Server<'a> {
         self.now = at;
         self.processors.advance(seconds);
         self.sums.cores_s = self.processors.used_s();
-        self.sums.reactors_s += seconds * self.busy_reactors as f64;
         self.sums.busy_s += seconds * self.busy_workers as f64;
         self.sums.workers_s += seconds * self.workers as f64;
         self.sums.waiting_s += seconds * self.waiting as f64;
@@ -239,7 +236,6 @@ impl<'a> Server<'a> {
         self.reactors[reactor].mail.push_back((request, step));
         if self.reactors[reactor].busy_since.is_none() {
             self.reactors[reactor].busy_since = Some(self.now);
-            self.busy_reactors += 1;
             let next = self.next_of_reactor(reactor);
             self.run_from(reactor, next);
         }
@@ -252,7 +248,6 @@ impl<'a> Server<'a> {
         }
         let since = self.reactors[reactor].busy_since.take().unwrap_or(self.now);
         self.sums.each_reactor_s[reactor] += self.now - since;
-        self.busy_reactors -= 1;
         None
     }
 

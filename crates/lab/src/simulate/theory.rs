@@ -3,6 +3,7 @@
 use engine::{Balance, Model, Order, Spread, Topology};
 
 use super::*;
+use crate::queue::erlang_c;
 
 fn topology(reactors: usize, workers: usize) -> Topology {
     Topology { reactors, workers, ..Model::ReusePortPool.row(1, 1024) }
@@ -31,12 +32,6 @@ fn near(actual: f64, expected: f64, share: f64) {
     assert!(error <= share, "{actual} where {expected} is expected: {:.1} % off", error * 100.0);
 }
 
-/// Share of requests that wait in M/M/c at an offered load of `a` (Erlang C), by the recursion of Erlang B.
-fn erlang_c(servers: usize, a: f64) -> f64 {
-    let b = (1..=servers).fold(1.0, |b, n| a * b / (n as f64 + a * b));
-    b / (1.0 - a / servers as f64 * (1.0 - b))
-}
-
 #[test]
 fn a_reactor_is_m_m_1() {
     let setup = setup(topology(1, 0), open(7_000.0), route(0.0, 100.0, Law::Exponential));
@@ -51,12 +46,13 @@ fn a_reactor_is_m_m_1() {
 
 #[test]
 fn workers_are_m_m_c() {
-    for (workers, rate) in [(2, 1_500.0), (4, 3_200.0), (16, 13_500.0)] {
+    for (servers, rate) in [(2_u32, 1_500.0), (4, 3_200.0), (16, 13_500.0)] {
+        let workers = servers as usize;
         let mut setup = setup(topology(1, workers), open(rate), route(1_000.0, 0.0, Law::Exponential));
         setup.seconds = 400_000.0 / rate;
         let outcome = simulate(&setup).unwrap();
         let a = rate * 1e-3;
-        let wait = erlang_c(workers, a) / (workers as f64 - a) * 1_000.0;
+        let wait = erlang_c(servers, a).unwrap() / (workers as f64 - a) * 1_000.0;
         near(outcome.mean_us, 1_000.0 + wait, 0.05);
         near(outcome.workers_busy, a / workers as f64, 0.01);
         near(outcome.waiting, rate * wait * 1e-6, 0.1);

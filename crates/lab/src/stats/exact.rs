@@ -64,8 +64,9 @@ fn at_least(hits: usize, draws: usize, chance: f64) -> f64 {
 }
 
 /// In how many ways some of several can be chosen.
-fn choose(of: usize, some: usize) -> f64 {
-    (1..=some).map(|k| (of - some + k) as f64 / k as f64).product()
+pub(crate) fn choose(of: usize, some: usize) -> f64 {
+    // Multiplied before it is divided, every step is a whole number.
+    (1..=some).fold(1.0, |ways, k| ways * (of - some + k) as f64 / k as f64)
 }
 
 #[cfg(test)]

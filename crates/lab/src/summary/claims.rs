@@ -54,12 +54,8 @@ mod tests {
         };
         let mut results = fake::results(&["a", "b"], 3, surface);
         let plan = |bound: &str| {
-            let text = format!(
-                "title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n\
-                 [[target]]\nname = \"a\"\nmodel = \"reactor\"\n[[target]]\nname = \"b\"\nmodel = \"reactor\"\n\
-                 [[claim]]\ntext = \"a is faster\"\nleft = {{ target = \"a\" }}\nright = {{ target = \"b\" }}\n{bound}\n"
-            );
-            Plan::parse(&text, "x.toml").unwrap()
+            let sides = "left = { target = \"a\" }\nright = { target = \"b\" }";
+            fake::plan(&["a", "b"], &format!("[[claim]]\ntext = \"a is faster\"\n{sides}\n{bound}\n"))
         };
         super::super::summarise(&mut results, &plan("at_least = 1"));
         let judged = |bound: &str| outcomes(&results, &plan(bound))[0].judgement;

@@ -135,16 +135,11 @@ fn list(names: &[&str]) -> String {
 mod tests {
     use super::*;
     use crate::fake;
-    use crate::plan::Plan;
     use crate::summary::summarise;
 
     fn said(targets: &[&str], surface: impl Fn(&str, u32) -> (f64, f64)) -> Vec<String> {
-        let mut plan = String::from("title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n");
-        for target in targets {
-            plan += &format!("[[target]]\nname = \"{target}\"\nmodel = \"reactor\"\n");
-        }
         let mut results: Results = fake::results(targets, 3, surface);
-        summarise(&mut results, &Plan::parse(&plan, "x.toml").unwrap());
+        summarise(&mut results, &fake::plan(targets, ""));
         results.findings
     }
 

@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 use load::{Arrivals, Outcome, Spacing};
 
 use crate::key::CellKey;
-use crate::queue::{SENSITIVE, bounds, mmc};
-use crate::report::number;
+use crate::queue::{FEWEST, SENSITIVE, bounds, mmc};
+use crate::report::{counted, number};
 use crate::results::{Cell, Results, Run};
 use crate::stats::median;
-
-/// Fewest levels of a load that anything is said about.
-const FEWEST: usize = 4;
 
 /// A sentence for each curve with levels enough.
 pub(super) fn sentences(results: &Results) -> Vec<String> {
@@ -132,11 +129,10 @@ fn like(title: &str, points: &[(f64, f64)]) -> String {
             } else {
                 String::new()
             };
-            let plural = if found.servers == 1 { "" } else { "s" };
             format!(
-                "{title}: like a queue M/M/c of {} server{plural} with {} us each, whose mean response time is {:.0} % off in \
+                "{title}: like a queue M/M/c of {} with {} us each, whose mean response time is {:.0} % off in \
                  the median of {} rates; it would be full at {} requests per second{sensitive}.",
-                found.servers,
+                counted(found.servers as usize, "server"),
                 number(found.service_s * 1e6),
                 found.off * 100.0,
                 points.len(),
@@ -156,15 +152,16 @@ mod tests {
     use crate::plan::Plan;
     use crate::queue;
 
-    fn findings(plan: &str, measure: impl Fn(&CellKey) -> (Outcome, load::sample::ServerUse)) -> Vec<String> {
-        let plan = Plan::parse(plan, "x.toml").unwrap();
+    fn findings(
+        plan: &Plan,
+        measure: impl Fn(&CellKey) -> (Outcome, load::sample::ServerUse),
+    ) -> Vec<String> {
         let mut results = fake::results(&[], 0, |_, _| (0.0, 0.0));
         for cell in plan.cells() {
-            let (outcome, server) = measure(&cell);
-            let (outcome, server) = (Some(outcome), Some(server));
-            results.runs.push(Run { cell, outcome, server, ..Run::default() });
+            let found = measure(&cell);
+            results.runs.push(fake::run(cell, found));
         }
-        super::super::summarise(&mut results, &plan);
+        super::super::summarise(&mut results, plan);
         let said = sentences(&results);
         assert!(said.iter().all(|sentence| results.findings.contains(sentence)));
         said
@@ -172,10 +169,9 @@ mod tests {
 
     #[test]
     fn a_closed_loop_is_told_by_its_bounds() {
-        let plan = "title = \"t\"\nconnections = [1, 2, 8, 32, 64]\npaths = [\"/\"]\nduration_s = 1\nrounds = 1\n\
-                    [[target]]\nname = \"a\"\nmodel = \"reactor\"\n";
+        let plan = Plan { connections: vec![1, 2, 8, 32, 64], ..fake::plan(&["a"], "") };
         let rate = |cell: &CellKey| (f64::from(cell.connections) / 0.008).min(1000.0);
-        let said = findings(plan, |cell| fake::measured(cell, rate(cell), 10.0));
+        let said = findings(&plan, |cell| fake::measured(cell, rate(cell), 10.0));
         assert_eq!(
             said,
             [
@@ -202,9 +198,9 @@ mod tests {
 
     #[test]
     fn an_open_loop_is_told_by_the_queue_it_is_like() {
-        let plan = "title = \"t\"\nconnections = [64]\npaths = [\"/\"]\nduration_s = 1\nrounds = 1\n[load]\nrate = \"{rate}\"\n\
-                    [factor]\nrate = [100, 200, 300, 340, 370, 800]\n[[target]]\nname = \"a\"\nmodel = \"reactor\"\n";
-        let said = findings(plan, at_rate);
+        let rates = "[load]\nrate = \"{rate}\"\n[factor]\nrate = [100, 200, 300, 340, 370, 800]";
+        let plan = Plan { connections: vec![64], ..fake::plan(&["a"], rates) };
+        let said = findings(&plan, at_rate);
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(
             said[0].starts_with(

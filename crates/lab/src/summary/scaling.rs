@@ -65,22 +65,17 @@ fn sentence(title: &str, name: &str, points: &[(f64, f64)], seed: u64) -> String
 mod tests {
     use super::*;
     use crate::fake;
+    use crate::plan::Plan;
 
     #[test]
     fn a_curve_with_levels_enough_gets_a_sentence() {
         let mut results = fake::results(&[], 0, |_, _| (0.0, 0.0));
-        let plan = crate::Plan::parse(
-            "title = \"t\"\nconnections = [1, 2, 4, 8, 16, 32, 64]\npaths = [\"/\"]\nduration_s = 1\nrounds = 1\n\
-             [[target]]\nname = \"a\"\nmodel = \"reactor\"\n",
-            "x.toml",
-        )
-        .unwrap();
+        let plan = Plan { connections: vec![1, 2, 4, 8, 16, 32, 64], ..fake::plan(&["a"], "") };
         for cell in plan.cells() {
             let n = f64::from(cell.connections);
-            let (outcome, server) =
-                fake::measured(&cell, 1000.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0)), 10.0);
-            let (outcome, server) = (Some(outcome), Some(server));
-            results.runs.push(crate::Run { cell, outcome, server, ..crate::Run::default() });
+            let rate = 1000.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.002 * n * (n - 1.0));
+            let found = fake::measured(&cell, rate, 10.0);
+            results.runs.push(fake::run(cell, found));
         }
         super::super::summarise(&mut results, &plan);
         let said = sentences(&results);

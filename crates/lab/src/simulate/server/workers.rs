@@ -61,7 +61,7 @@ impl Server<'_> {
             done: self.sums.worked - self.looked.worked,
             cores_busy: (self.sums.cores_s - self.looked.cores_s) / *seconds / self.setup.usable(),
         };
-        let wanted = controller.wanted(&seen).min(MOST_THREADS);
+        let wanted = controller(&seen).min(MOST_THREADS);
         self.agenda.add(self.now + *seconds, Event::Tick);
         self.looked = self.sums.clone();
         let each = wanted.div_ceil(self.pools.len()).max(1);
