@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, MODELS, PATIENCE, Server, plimsoll, site};
+use crate::common::{Client, MODELS, Server, output_of, plimsoll, site, until};
 
 #[test]
 fn a_head_that_comes_too_slowly_is_answered_with_408() {
@@ -43,13 +43,8 @@ fn who_is_idle_makes_room_for_who_is_not() {
         let mut idle: Vec<Client> = (0..4).map(|_| server.connect()).collect();
         idle.iter_mut().for_each(|client| assert_eq!(client.get("/1k.html").status, 200));
         // Whoever comes is turned away at first, and let in as soon as somebody has been idle for long enough.
-        let start = Instant::now();
-        while server.connect().get("/1k.html").status != 200 {
-            assert!(start.elapsed() < PATIENCE, "{model}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        let metrics = Client::connect(server.admin()).get("/metrics").text();
-        let made = metrics.lines().find(|line| line.contains("\"idle_made_room\"")).unwrap();
+        until(format_args!("{model} lets one in"), || server.connect().get("/1k.html").status == 200);
+        let made = server.sample("\"idle_made_room\"");
         assert!(!made.ends_with(" 0"), "{model}: {made}");
         server.stop();
     }
@@ -158,18 +153,10 @@ fn connections_past_the_limit_get_503_and_the_next_one_is_served_when_there_is_r
         assert_eq!((answer.status, answer.field("Retry-After")), (503, Some("1")));
         assert_eq!(inside[0].get("/1k.html").status, 200);
         drop(inside);
-        let start = Instant::now();
-        let served = loop {
+        until(format_args!("there is room again with {flags:?}"), || {
             let mut client = server.connect();
-            client.send("GET /1k.html HTTP/1.1\r\nHost: a\r\n\r\n");
-            if client.head_of_answer().status == 200 {
-                break true;
-            }
-            if start.elapsed() > Duration::from_secs(10) {
-                break false;
-            }
-        };
-        assert!(served);
+            client.send("GET /1k.html HTTP/1.1\r\nHost: a\r\n\r\n").head_of_answer().status == 200
+        });
         server.stop();
     }
 }
@@ -236,10 +223,9 @@ fn an_address_with_all_its_connections_is_refused_until_one_ends() {
         let refused = server.connect().get("/1k.html");
         assert_eq!((refused.status, refused.field("Retry-After")), (503, Some("1")), "{flags:?}");
         drop(first);
-        let start = Instant::now();
-        while server.connect().get("/1k.html").status != 200 {
-            assert!(start.elapsed() < PATIENCE, "there is no room again with {flags:?}");
-        }
+        until(format_args!("there is room again with {flags:?}"), || {
+            server.connect().get("/1k.html").status == 200
+        });
         assert_eq!(second.get("/1k.html").status, 200, "{flags:?}");
         server.stop();
     }
@@ -247,9 +233,6 @@ fn an_address_with_all_its_connections_is_refused_until_one_ends() {
 
 #[test]
 fn the_program_says_its_version() {
-    let output = plimsoll().arg("--version").output().unwrap();
-    assert_eq!(
-        String::from_utf8(output.stdout).unwrap(),
-        format!("plimsoll {}\n", env!("CARGO_PKG_VERSION"))
-    );
+    let said = output_of(plimsoll().arg("--version"));
+    assert_eq!(said, format!("plimsoll {}\n", env!("CARGO_PKG_VERSION")));
 }
