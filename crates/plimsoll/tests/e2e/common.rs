@@ -7,6 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -262,13 +263,17 @@ pub(crate) fn site() -> tempfile::TempDir {
 }
 
 /// Twenty MiB without a pattern that a shifted copy would share.
-pub(crate) fn large() -> Vec<u8> {
-    let mut state = 1u32;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    };
-    (0..20 << 20).map(|_| next()).collect()
+pub(crate) fn large() -> &'static [u8] {
+    // Made once: it takes longer than many a test.
+    static LARGE: OnceLock<Vec<u8>> = OnceLock::new();
+    LARGE.get_or_init(|| {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..20 << 20).map(|_| next()).collect()
+    })
 }
 
 /// Runs a test on every model.
@@ -279,6 +284,17 @@ pub(crate) fn on_every_model(test: impl Fn(&Server)) {
         test(&server);
         server.stop();
     }
+}
+
+/// Runs a test on several models side by side: for tests that wait, and do not measure how quick the server is.
+pub(crate) fn at_once<'a>(models: &[&'a [&'a str]], test: impl Fn(&Path, &'a [&'a str]) + Sync) {
+    let (site, test) = (site(), &test);
+    thread::scope(|scope| {
+        for flags in models {
+            let root = site.path();
+            scope.spawn(move || test(root, flags));
+        }
+    });
 }
 
 /// Whether a client is installed. Where it is not the test is skipped and says so, or fails if the clients are
