@@ -1,6 +1,7 @@
 //! At the bounds: slow clients, crowds of idle ones, too many connections, no descriptors left.
 
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::common::{Client, MODELS, Server, at_once, output_of, plimsoll, site, until};
@@ -48,15 +49,24 @@ fn who_is_idle_makes_room_for_who_is_not() {
     });
 }
 
-#[test]
-fn ten_thousand_idle_connections_do_not_disturb_another() {
-    let site = site();
+/// How many connections a crowd has, and the right to be the only one: two at a time would need more descriptors than many
+/// a limit allows.
+fn crowd() -> (MutexGuard<'static, ()>, u64) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     engine::host::raise_descriptor_limit();
     let limit = engine::host::descriptor_limit().unwrap_or(u64::MAX);
     let crowd = 10_000.min(limit.saturating_sub(500));
     if crowd < 10_000 {
         eprintln!("only {crowd} connections: the limit of descriptors is {limit} (ulimit -Hn)");
     }
+    (alone, crowd)
+}
+
+#[test]
+fn ten_thousand_idle_connections_do_not_disturb_another() {
+    let site = site();
+    let (_alone, crowd) = crowd();
     // The models with workers have the same reactors, and a thread for each of them is what the others are for.
     for flags in [&["--model", "reactor"][..], &["--model", "multi-reactor"], &["--model", "proactor"]] {
         let server = Server::start(
@@ -104,9 +114,7 @@ fn times(client: &mut Client, requests: usize) -> Vec<Duration> {
 #[test]
 fn thousands_of_slow_heads_do_not_hold_up_others() {
     let site = site();
-    engine::host::raise_descriptor_limit();
-    let limit = engine::host::descriptor_limit().unwrap_or(u64::MAX);
-    let crowd = 10_000.min(limit.saturating_sub(500));
+    let (_alone, crowd) = crowd();
     for flags in [&["--model", "reactor"][..], &["--model", "multi-reactor"], &["--model", "proactor"]] {
         let server = Server::start(
             site.path(),
