@@ -3,6 +3,7 @@
 # reactor is with connections that stay and with connections that move. Prints a table; rebalance.sh [TIME]
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/serving.sh
 time=${1:-5}
 scripts/setup.sh cc curl
 cargo build --release --locked
@@ -20,11 +21,12 @@ until_accepted() { # N: so many connections have come
     done
 }
 
-# Of each reactor in a line: seconds busy, connections that left.
+# In a line: seconds since the start, seconds that each reactor was busy, connections that left one.
 look() {
-    curl -s "${admin}metrics" | sed -n 's/^plimsoll_uptime_seconds //p' | tr '\n' ' '
-    curl -s "${admin}metrics" | sed -n 's/^plimsoll_loop_busy_seconds_total{.*} //p' | tr '\n' ' '
-    curl -s "${admin}metrics" | sed -n 's/^plimsoll_connections_moved_out_total{.*} //p' | awk '{ sum += $1 } END { print sum }'
+    curl -s "${admin}metrics" | awk '/^plimsoll_uptime_seconds / { uptime = $NF }
+        /^plimsoll_loop_busy_seconds_total[{]/ { busy = busy " " $NF }
+        /^plimsoll_connections_moved_out_total[{]/ { moved += $NF }
+        END { print uptime busy, moved + 0 }'
 }
 
 printf '| model | rebalance | busiest %% | idlest %% | moved | worst mean us | failed |\n|---|---|---:|---:|---:|---:|---:|\n'
@@ -33,9 +35,7 @@ for model in multi-reactor proactor; do
         "$plimsoll" serve "$dir" --listen 127.0.0.1:0 --admin 127.0.0.1:0 --workloads --model "$model" --reactors 2 \
             --spread acceptor --rebalance "$rebalance" 2>"$dir/log" &
         server=$!
-        until grep -q '^listening on' "$dir/log"; do sleep 0.1; done
-        url=$(sed -n 's/^listening on //p' "$dir/log")
-        admin=$(sed -n 's/^ *admin *\(http[^ ]*\).*/\1/p' "$dir/log")
+        serving "$server" "$dir/log"
         loads=
         # The acceptor gives them out in turn: one with work, one that hardly asks for anything.
         for at in 1 2 3 4 5 6; do

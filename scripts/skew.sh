@@ -4,6 +4,7 @@
 # eight clients that open a connection for each quick request. Prints a table; skew.sh [TIME]
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/serving.sh
 time=${1:-5s}
 cargo build --release --locked
 plimsoll=${CARGO_TARGET_DIR:-target}/release/plimsoll
@@ -25,8 +26,7 @@ for way in "acceptor round-robin" "acceptor least-connections" "acceptor least-b
     # shellcheck disable=SC2086 # the flags are words
     "$plimsoll" serve "$dir" --listen 127.0.0.1:0 $flags 2>"$dir/log" &
     server=$!
-    until grep -q '^listening on' "$dir/log"; do sleep 0.1; done
-    url=$(sed -n 's/^listening on //p' "$dir/log")
+    serving "$server" "$dir/log"
     "$plimsoll" bench "${url}work?sleep=5ms" -c 2 -d 1h --threads 1 >/dev/null 2>&1 &
     heavy=$!
     sleep 0.5

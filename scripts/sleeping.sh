@@ -3,6 +3,7 @@
 # The server's processor time is beside it: where it nears a core, the processor is the bound, and not the threads.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/serving.sh
 
 scripts/setup.sh cc curl
 cargo build --release --locked
@@ -16,9 +17,7 @@ cell() { # WORKERS SLEEP_IN_US: one line of the table
     "$plimsoll" serve "$dir" --listen 127.0.0.1:0 --admin 127.0.0.1:0 --model reactor-pool --workers "$1" --work "$2us" \
         2>"$dir/log" &
     server=$!
-    until grep -q '^listening on' "$dir/log"; do sleep 0.05; done
-    url=$(sed -n 's/^listening on //p' "$dir/log")
-    admin=$(sed -n 's/^ *admin *\(http[^ ]*\).*/\1/p' "$dir/log")
+    serving "$server" "$dir/log"
     # Enough connections that no worker wants for work.
     "$plimsoll" bench "$url" -c $(($1 * 2 + 32)) -d 4s --warmup 1s --threads 1 --json "$dir/result" >"$dir/out" 2>&1
     curl -s "${admin}metrics" >"$dir/metrics"

@@ -3,6 +3,7 @@
 # request fails, or if the server holds more at the end than it did after warming up.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/serving.sh
 
 duration=$1
 result=${2:-}
@@ -17,9 +18,7 @@ flags="--model reuseport-pool --workers 300 --workloads"
 "$plimsoll" serve "$dir" --listen 127.0.0.1:0 --admin 127.0.0.1:0 $flags 2>"$dir/log" &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
-until grep -q '^listening on' "$dir/log"; do sleep 0.1; done
-url=$(sed -n 's/^listening on //p' "$dir/log")
-admin=$(sed -n 's/^ *admin *\(http[^ ]*\).*/\1/p' "$dir/log")
+serving "$server" "$dir/log"
 
 sample() { # NAME: one number of the server's metrics
     curl -s "${admin}metrics" | sed -n "s/^$1 //p"

@@ -3,6 +3,7 @@
 # the first invalid access or definite leak. io_uring is not among them: valgrind does not see what its kernel side writes.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/serving.sh
 scripts/setup.sh cc curl valgrind
 cargo build --locked -p plimsoll
 plimsoll=${CARGO_TARGET_DIR:-target}/debug/plimsoll
@@ -19,8 +20,7 @@ for flags in "thread-per-connection --workers 40" "thread-pool --workers 4" "rea
         "$plimsoll" serve "$dir" --listen 127.0.0.1:0 --connections 100 --workloads --slow-duration 5ms --model $flags \
         2>"$dir/log" &
     server=$!
-    until grep -q '^listening on' "$dir/log"; do kill -0 "$server"; sleep 0.2; done
-    url=$(sed -n 's/^listening on //p' "$dir/log")
+    serving "$server" "$dir/log"
     for path in index.html large slow "bytes?n=100000" nothing; do
         "$plimsoll" bench "$url$path" -c 8 -n 100 --threads 1 --timeout 60s >/dev/null 2>&1 || true
         curl -s --max-time 60 -o /dev/null -d body "${url}echo"

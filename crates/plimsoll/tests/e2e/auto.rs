@@ -1,11 +1,10 @@
 //! The default model: it finds out by itself how many workers are needed, and what they are needed for.
 
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{Client, Server, plimsoll, site};
+use crate::common::{Server, bench, json_of, site};
 
 fn start(flags: &[&str]) -> (tempfile::TempDir, Server) {
     let site = site();
@@ -13,19 +12,9 @@ fn start(flags: &[&str]) -> (tempfile::TempDir, Server) {
     (site, server)
 }
 
-fn metrics(server: &Server) -> Value {
-    serde_json::from_str(&Client::connect(server.admin()).get("/metrics.json").text()).unwrap()
-}
-
 /// Loads a path, and gives the result, in which nothing failed.
 fn load(server: &Server, path: &str, args: &[&str]) -> Value {
-    let output = plimsoll()
-        .args(["bench", &server.url(path), "-q", "--json", "-"])
-        .args(args)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let result = json_of(&mut bench(&server.url(path), args));
     let failed: u64 = result["errors"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
     assert_eq!(failed, 0, "{}", result["errors"]);
     result
@@ -44,7 +33,7 @@ fn work_that_sleeps_gets_workers_and_gives_them_back() {
     // 64 clients and 20 ms: 3,200 per second with a worker each, 50 or 100 with those of the start.
     let result = load(&server, "/work?sleep=20ms", &["-c", "64", "--warmup", "4s", "-d", "2s"]);
     let rate = result["requests_per_second"].as_f64().unwrap();
-    let seen = metrics(&server);
+    let seen = server.metrics();
     assert!(rate > 1500.0, "{rate}: {}", seen["decisions"]);
     let most = seen["pools"][0]["workers"].as_u64().unwrap();
     assert!((32..=1024).contains(&most), "{most}");
@@ -52,8 +41,8 @@ fn work_that_sleeps_gets_workers_and_gives_them_back() {
     assert!(first["reason"].as_str().unwrap().starts_with("requests wait"), "{first}");
     assert_eq!(places(&seen, "GET /work").iter().find(|place| *place != "workers"), None);
     let deadline = Instant::now() + Duration::from_secs(30);
-    while metrics(&server)["pools"][0]["workers"].as_u64().unwrap() > 8 {
-        assert!(Instant::now() < deadline, "{}", metrics(&server)["decisions"]);
+    while server.metrics()["pools"][0]["workers"].as_u64().unwrap() > 8 {
+        assert!(Instant::now() < deadline, "{}", server.metrics()["decisions"]);
         std::thread::sleep(Duration::from_millis(100));
     }
     server.stop();
@@ -64,14 +53,14 @@ fn what_is_quick_stays_on_the_reactor_until_it_is_not() {
     let (_site, server) = start(&[]);
     load(&server, "/1k.html", &["-c", "8", "-d", "2s"]);
     load(&server, "/work", &["-c", "8", "-d", "2s"]);
-    let seen = metrics(&server);
+    let seen = server.metrics();
     for route in ["GET *.html", "GET /work"] {
         let places = places(&seen, route);
         assert!(!places.is_empty() && places.iter().all(|place| place == "reactor"), "{route}: {places:?}");
     }
     // The same route changes its nature.
     load(&server, "/work?sleep=5ms", &["-c", "8", "-d", "2s"]);
-    let seen = metrics(&server);
+    let seen = server.metrics();
     assert!(places(&seen, "GET /work").iter().all(|place| place == "workers"), "{}", seen["routes"]);
     assert!(seen["reactor_stalls"].as_u64().unwrap() >= 1);
     server.stop();

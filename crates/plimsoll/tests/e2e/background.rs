@@ -3,11 +3,10 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::common::{Client, plimsoll, site};
+use crate::common::{Client, failed, plimsoll, site, until};
 
 #[test]
 fn it_serves_in_the_background_until_it_is_stopped() {
@@ -30,18 +29,13 @@ fn it_serves_in_the_background_until_it_is_stopped() {
 
     let pid = Pid::from_raw(pid).unwrap();
     kill_process(pid, Signal::TERM).unwrap();
-    let start = Instant::now();
-    while test_kill_process(pid).is_ok() && pid_file.exists() {
-        assert!(start.elapsed() < Duration::from_secs(10), "it goes on");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("it has ended", || test_kill_process(pid).is_err() || !pid_file.exists());
     assert!(!pid_file.exists());
 }
 
 #[test]
 fn what_keeps_it_from_serving_is_said_before_it_leaves() {
-    let output = plimsoll().args(["serve", "/no/such/dir", "--daemonize"]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    let (status, said) = failed(plimsoll().args(["serve", "/no/such/dir", "--daemonize"]));
+    assert_eq!((status, said.lines().count()), (2, 1), "{said}");
     assert!(said.starts_with("plimsoll: cannot serve /no/such/dir"), "{said}");
 }

@@ -1,16 +1,21 @@
 //! `plimsoll bench` against the server and against nothing.
 
-use std::process::Stdio;
+use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::{Server, output_of, plimsoll, site};
+use crate::common::{self, Server, failed, output_of, plimsoll, site};
 
-fn bench(args: &[&str]) -> Value {
-    let output =
-        plimsoll().arg("bench").args(args).args(["--json", "-"]).stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+/// The result of a load.
+fn bench(url: &str, args: &[&str]) -> Value {
+    common::json_of(&mut common::bench(url, args))
+}
+
+/// The command line of a load whose result is for people.
+fn load(args: &[&str]) -> Command {
+    let mut command = plimsoll();
+    command.arg("bench").args(args);
+    command
 }
 
 #[test]
@@ -18,7 +23,7 @@ fn a_number_of_requests_is_kept_exactly() {
     let site = site();
     let server = Server::start(site.path(), &[]);
     for extra in [&[][..], &["--close"]] {
-        let result = bench(&[&[server.url("/1k.html").as_str(), "-n", "1234", "-c", "7"], extra].concat());
+        let result = bench(&server.url("/1k.html"), &[&["-n", "1234", "-c", "7"], extra].concat());
         assert_eq!(result["requests"], 1234);
         assert_eq!(result["statuses"]["200"], 1234);
         assert_eq!(result["response_time_us"]["count"], 1234);
@@ -40,7 +45,7 @@ fn a_time_is_kept_and_the_parts_agree() {
     let site = site();
     let server = Server::start(site.path(), &[]);
     let result =
-        bench(&[&server.url("/1k.html"), "-d", "1500ms", "--warmup", "200ms", "-c", "16", "-t", "1"]);
+        bench(&server.url("/1k.html"), &["-d", "1500ms", "--warmup", "200ms", "-c", "16", "-t", "1"]);
     let number = |name: &str| result[name].as_f64().unwrap();
     assert!((number("duration_s") - 1.5).abs() < 0.001);
     assert!((number("requests_per_second") * 1.5 - number("requests")).abs() < 1.0);
@@ -61,9 +66,9 @@ fn a_time_is_kept_and_the_parts_agree() {
 fn head_and_other_statuses_are_answers_too() {
     let site = site();
     let server = Server::start(site.path(), &[]);
-    let result = bench(&[&server.url("/large.bin"), "--method", "HEAD", "-n", "100", "-c", "4"]);
+    let result = bench(&server.url("/large.bin"), &["--method", "HEAD", "-n", "100", "-c", "4"]);
     assert_eq!(result["statuses"]["200"], 100);
-    let result = bench(&[&server.url("/missing"), "-n", "100", "-c", "4"]);
+    let result = bench(&server.url("/missing"), &["-n", "100", "-c", "4"]);
     assert_eq!((&result["statuses"]["404"], &result["requests"]), (&100.into(), &100.into()));
     server.stop();
 }
@@ -71,12 +76,9 @@ fn head_and_other_statuses_are_answers_too() {
 #[test]
 fn a_server_that_is_not_there_is_a_failed_run() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let output = plimsoll()
-        .args(["bench", &format!("http://127.0.0.1:{port}/"), "-n", "20", "-c", "2"])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let url = format!("http://127.0.0.1:{port}/");
+    let (status, said) = failed(&mut load(&[&url, "-n", "20", "-c", "2"]));
+    assert_eq!(status, 1);
     assert!(said.contains("gave no complete response: connect refused (20 times)"), "{said}");
 }
 
@@ -84,7 +86,7 @@ fn a_server_that_is_not_there_is_a_failed_run() {
 fn the_text_has_what_matters() {
     let site = site();
     let server = Server::start(site.path(), &[]);
-    let text = output_of(plimsoll().arg("bench").arg(server.url("/1k.html")).args(["-n", "2000", "-c", "8"]));
+    let text = output_of(&mut load(&[&server.url("/1k.html"), "-n", "2000", "-c", "8"]));
     for part in [
         "closed loop, 8 connections, keep-alive",
         "status 200",
@@ -99,13 +101,6 @@ fn the_text_has_what_matters() {
     server.stop();
 }
 
-/// What `plimsoll bench` says, and its exit status.
-fn says(args: &[&str]) -> (String, Option<i32>) {
-    let output = plimsoll().arg("bench").args(args).stdin(Stdio::null()).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
-    (text, output.status.code())
-}
-
 #[test]
 fn scripts_for_ab_and_wrk_find_what_they_look_for() {
     let site = site();
@@ -114,16 +109,16 @@ fn scripts_for_ab_and_wrk_find_what_they_look_for() {
     let line = |text: &str, label: &str| {
         text.lines().find_map(|line| line.trim().strip_prefix(label)).map(|rest| rest.trim().to_owned())
     };
-    let (ab, _) = says(&[&url, "-n", "500", "-c", "5", "--format", "ab"]);
+    let ab = output_of(&mut load(&[&url, "-n", "500", "-c", "5", "--format", "ab"]));
     assert_eq!(line(&ab, "Complete requests:").as_deref(), Some("500"), "{ab}");
     assert_eq!(line(&ab, "Failed requests:").as_deref(), Some("0"));
     assert_eq!(line(&ab, "Document Path:").as_deref(), Some("/1k.html"));
     assert!(line(&ab, "Requests per second:").is_some_and(|rest| rest.ends_with("[#/sec] (mean)")));
     assert!(line(&ab, "50%").is_some() && line(&ab, "100%").is_some(), "{ab}");
-    let (wrk, _) = says(&[&url, "-n", "500", "-c", "5", "--format", "wrk"]);
+    let wrk = output_of(&mut load(&[&url, "-n", "500", "-c", "5", "--format", "wrk"]));
     let rate: f64 = line(&wrk, "Requests/sec:").unwrap().parse().unwrap();
     assert!(rate > 0.0 && wrk.contains("500 requests in ") && !wrk.contains("Socket errors"), "{wrk}");
-    let (csv, _) = says(&[&url, "-n", "500", "--format", "csv"]);
+    let csv = output_of(&mut load(&[&url, "-n", "500", "--format", "csv"]));
     let mut lines = csv.lines().map(|line| line.split(',').count());
     assert!(lines.next() > Some(10) && csv.lines().count() == 2, "{csv}");
     server.stop();
@@ -134,11 +129,10 @@ fn a_missed_threshold_is_a_failure() {
     let site = site();
     let server = Server::start(site.path(), &[]);
     let url = server.url("/1k.html");
-    let kept = says(&[&url, "-n", "20000", "--threshold", "p99<10s,errors<0.1%,rate>1"]);
-    assert_eq!(kept.1, Some(0), "{}", kept.0);
-    let (text, status) = says(&[&url, "-n", "20000", "--threshold", "p99<1ns,rate>1"]);
-    assert!(status == Some(1) && text.contains("missed: p99<1ns: it is "), "{text}");
-    assert_eq!(says(&[&url, "--threshold", "p98<1s"]).1, Some(2));
+    output_of(&mut load(&[&url, "-n", "20000", "--threshold", "p99<10s,errors<0.1%,rate>1"]));
+    let (status, said) = failed(&mut load(&[&url, "-n", "20000", "--threshold", "p99<1ns,rate>1"]));
+    assert!(status == 1 && said.contains("missed: p99<1ns: it is "), "{said}");
+    assert_eq!(failed(&mut load(&[&url, "--threshold", "p98<1s"])).0, 2);
     server.stop();
 }
 
@@ -148,7 +142,7 @@ fn an_open_loop_is_kept_and_the_server_is_looked_at() {
     let server = Server::start(site.path(), &["--model", "reactor"]);
     let (url, pid) = (server.url("/1k.html"), server.pid().to_string());
     let flags = ["-d", "2s", "--rate", "500", "--spacing", "constant", "-c", "50", "--pid", &pid];
-    let result = bench(&[&[url.as_str()], &flags[..]].concat());
+    let result = bench(&url, &flags);
     assert_eq!(result["offered"]["due"], 1000);
     assert_eq!(result["plan"]["arrivals"]["loop"], "open");
     let used = &result["server"];
@@ -158,9 +152,9 @@ fn an_open_loop_is_kept_and_the_server_is_looked_at() {
     assert!((8..=21).contains(&used["moments"].as_array().unwrap().len()), "{used}");
     assert!(used["moments"][0]["descriptors"].as_u64().unwrap() > 5, "{used}");
     server.stop();
-    assert_eq!(says(&[&url, "--pid", "4194304"]).1, Some(2));
-    assert_eq!(says(&[&url, "--rate", "saw:1@2s"]).1, Some(2));
-    assert_eq!(says(&[&url, "--spacing", "constant"]).1, Some(2));
+    for wrong in [["--pid", "4194304"], ["--rate", "saw:1@2s"], ["--spacing", "constant"]] {
+        assert_eq!(failed(load(&[&url]).args(wrong)).0, 2, "{wrong:?}");
+    }
 }
 
 #[test]
@@ -174,13 +168,11 @@ fn several_paths_bodies_and_pipelines_arrive_as_they_were_asked_for() {
     std::fs::write(&urls, "# two paths\n/1k.html\nhttp://elsewhere/empty\n").unwrap();
     let url = server.url("/");
     let asked = ["-n", "100", "-c", "2", "-t", "1", "--url-file", urls.to_str().unwrap()];
-    assert_eq!(bench(&[&[url.as_str()], &asked[..]].concat())["requests"], 100);
-    let piped = bench(&[&server.url("/1k.html"), "-n", "160", "-c", "2", "-t", "1", "--pipeline", "16"]);
+    assert_eq!(bench(&url, &asked)["requests"], 100);
+    let piped = bench(&server.url("/1k.html"), &["-n", "160", "-c", "2", "-t", "1", "--pipeline", "16"]);
     assert_eq!((&piped["requests"], &piped["statuses"]["200"]), (&160.into(), &160.into()));
-    assert_eq!(
-        bench(&[&server.url("/echo"), "-n", "10", "-c", "1", "--body", "hello"])["statuses"]["200"],
-        10
-    );
+    let posted = bench(&server.url("/echo"), &["-n", "10", "-c", "1", "--body", "hello"]);
+    assert_eq!(posted["statuses"]["200"], 10);
     server.stop();
     let lines = std::fs::read_to_string(path).unwrap();
     let count = |what: &str| lines.matches(what).count();
@@ -191,11 +183,11 @@ fn several_paths_bodies_and_pipelines_arrive_as_they_were_asked_for() {
     let server = Server::start(site.path(), &["--connections-per-address", "5"]);
     // Twenty connections from four addresses are five from each.
     let flags = ["-n", "400", "-c", "20", "-t", "1", "--sources", "4"];
-    let spread = bench(&[&[server.url("/1k.html").as_str()], &flags[..]].concat());
+    let spread = bench(&server.url("/1k.html"), &flags);
     assert_eq!((&spread["requests"], &spread["statuses"]["200"]), (&400.into(), &400.into()), "{spread}");
     server.stop();
-    assert_eq!(says(&["http://[::1]:1/", "--sources", "2"]).1, Some(1));
+    assert_eq!(failed(&mut load(&["http://[::1]:1/", "--sources", "2"])).0, 1);
     std::fs::write(&urls, "/a b c\n").unwrap();
-    let (text, status) = says(&[&[url.as_str()], &asked[..]].concat());
-    assert!(status == Some(2) && text.contains("line 1"), "{text}");
+    let (status, said) = failed(load(&[&url]).args(asked));
+    assert!(status == 2 && said.contains("line 1"), "{said}");
 }

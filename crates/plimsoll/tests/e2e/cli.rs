@@ -1,15 +1,12 @@
 //! The command line: what is wrong is said in one line, with the right exit status.
 
 use std::net::TcpListener;
-use std::process::Stdio;
 
-use crate::common::{Server, plimsoll, site};
+use crate::common::{Server, failed, plimsoll, site};
 
 /// Runs the program, which must fail: its exit status and what it said.
 fn failure(args: &[&str]) -> (i32, String) {
-    let output = plimsoll().args(args).stdin(Stdio::null()).output().unwrap();
-    assert!(!output.status.success(), "{args:?} succeeded");
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    failed(plimsoll().args(args))
 }
 
 #[test]
@@ -98,17 +95,9 @@ fn two_servers_do_not_share_a_port_unnoticed() {
 #[test]
 fn it_says_what_it_chose_and_why() {
     let site = site();
-    let mut command = plimsoll();
-    command.arg("serve").arg(site.path()).args(["--listen", "127.0.0.1:0", "--reactors", "3"]);
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
-    let mut said = String::new();
-    let mut log = std::io::BufReader::new(child.stderr.take().unwrap());
-    while !said.contains("listening on") {
-        assert!(std::io::BufRead::read_line(&mut log, &mut said).unwrap() > 0, "{said}");
-    }
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    child.wait().unwrap();
+    let server = Server::start(site.path(), &["--reactors", "3"]);
+    let said = server.said.clone();
+    server.stop();
     for (setting, value, why) in [
         ("cores", "", "in the affinity mask"),
         ("model", "auto", "the default"),

@@ -1,14 +1,18 @@
 //! A server process under test, a site for it, and a client that sees exact bytes.
 
+use std::fmt::Display;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::{Duration, SystemTime};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 /// The flags of every architecture there is; each test of behaviour runs on all of them.
 pub(crate) const MODELS: [&[&str]; 14] = [
@@ -116,6 +120,17 @@ impl Server {
         let line = self.said.lines().find(|line| line.trim_start().starts_with("admin")).unwrap();
         let url = line.split_whitespace().nth(1).unwrap();
         url.trim_start_matches("http://").trim_end_matches('/').parse().unwrap()
+    }
+
+    /// What it tells the operator.
+    pub(crate) fn metrics(&self) -> Value {
+        serde_json::from_slice(&Client::connect(self.admin()).get("/metrics.json").body).unwrap()
+    }
+
+    /// The first sample of that, as Prometheus reads it, with this in its line.
+    pub(crate) fn sample(&self, part: &str) -> String {
+        let page = Client::connect(self.admin()).get("/metrics").text();
+        page.lines().find(|line| !line.starts_with('#') && line.contains(part)).expect(part).to_owned()
     }
 
     /// A connection to it.
@@ -248,13 +263,17 @@ pub(crate) fn site() -> tempfile::TempDir {
 }
 
 /// Twenty MiB without a pattern that a shifted copy would share.
-pub(crate) fn large() -> Vec<u8> {
-    let mut state = 1u32;
-    let mut next = || {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    };
-    (0..20 << 20).map(|_| next()).collect()
+pub(crate) fn large() -> &'static [u8] {
+    // Made once: it takes longer than many a test.
+    static LARGE: OnceLock<Vec<u8>> = OnceLock::new();
+    LARGE.get_or_init(|| {
+        let mut state = 1u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..20 << 20).map(|_| next()).collect()
+    })
 }
 
 /// Runs a test on every model.
@@ -265,6 +284,17 @@ pub(crate) fn on_every_model(test: impl Fn(&Server)) {
         test(&server);
         server.stop();
     }
+}
+
+/// Runs a test on several models side by side: for tests that wait, and do not measure how quick the server is.
+pub(crate) fn at_once<'a>(models: &[&'a [&'a str]], test: impl Fn(&Path, &'a [&'a str]) + Sync) {
+    let (site, test) = (site(), &test);
+    thread::scope(|scope| {
+        for flags in models {
+            let root = site.path();
+            scope.spawn(move || test(root, flags));
+        }
+    });
 }
 
 /// Whether a client is installed. Where it is not the test is skipped and says so, or fails if the clients are
@@ -281,6 +311,36 @@ pub(crate) fn is_missing(client: &str, package: &str) -> bool {
     assert!(!required, "{client} is not installed: apt-get install {package}");
     eprintln!("skipped: {client} is not installed: apt-get install {package}");
     false
+}
+
+/// Waits until something holds; if it never does, says what.
+pub(crate) fn until(what: impl Display, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "it never came to this: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A load on a URL, whose result is JSON.
+pub(crate) fn bench(url: &str, args: &[&str]) -> Command {
+    let mut command = plimsoll();
+    command.args(["bench", url, "--json", "-", "--quiet"]).args(args);
+    command
+}
+
+/// Runs a command to its end and reads the JSON that it printed; it must succeed.
+pub(crate) fn json_of(command: &mut Command) -> Value {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Runs a command that must fail: its exit status and what it said.
+pub(crate) fn failed(command: &mut Command) -> (i32, String) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(!output.status.success(), "{command:?} succeeded: {output:?}");
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
 }
 
 /// Runs a command to its end and returns what it printed; it must succeed.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Client, PATIENCE, Server, has, site};
+use crate::common::{Client, PATIENCE, Server, at_once, has, site};
 
 const EVENT_DRIVEN: [&[&str]; 3] = [
     &["--model", "reactor"],
@@ -72,11 +72,10 @@ fn try_get(server: &Server, path: &str) -> Option<Vec<u8>> {
     whole.then(|| answer.split_off(body))
 }
 
-/// Injects one failure into each of the servers, and says how many of the requests on new connections were answered.
+/// Injects one failure into each of the servers, side by side, since some wait a moment before they go on, and says how many of the requests on new connections were answered.
 fn survive(models: &[&[&str]], call: &str, error: &str, all_answered: bool) {
-    let site = site();
-    for flags in models {
-        let server = Server::start(site.path(), flags);
+    at_once(models, |root, flags| {
+        let server = Server::start(root, flags);
         let mut kept = server.connect();
         assert_eq!(kept.get("/1k.html").status, 200);
         let injection = Injection::into(&server, call, error);
@@ -98,7 +97,7 @@ fn survive(models: &[&[&str]], call: &str, error: &str, all_answered: bool) {
             assert_eq!(kept.get("/1k.html").status, 200, "{flags:?} {call} {error}");
         }
         server.stop();
-    }
+    });
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::browser::draws_every_chart;
-use crate::common::{has, output_of, plimsoll};
+use crate::common::{failed, has, output_of, plimsoll};
 
 const PLAN: &str = r#"
 title = "A test of <the> lab"
@@ -89,9 +89,8 @@ fn an_experiment_leaves_its_results_and_no_server() {
     let left = Command::new("pgrep").args(["-f", &dir.path().display().to_string()]).output().unwrap();
     assert!(left.stdout.is_empty(), "a server is left behind");
     // A second run into the same directory would mix two experiments.
-    let again = plimsoll().args(["lab", "run", "models", "--out"]).arg(&out).output().unwrap();
-    assert_eq!(again.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"));
+    let (status, said) = failed(plimsoll().args(["lab", "run", "models", "--out"]).arg(&out));
+    assert!(status == 1 && said.contains("exists already"), "{status}: {said}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::{Client, MODELS, Server, site};
+use crate::common::{Client, MODELS, Server, site, until};
 
 #[test]
 fn both_signals_stop_it_in_order_and_idle_connections_do_not_hold_it_up() {
@@ -166,10 +166,6 @@ fn a_server_that_nobody_listens_to_any_more_still_stops_in_order() {
     assert_eq!(server.connect().get("/1k.html").status, 200);
     server.hang_up();
     server.signal(Signal::TERM);
-    let start = Instant::now();
-    while !server.has_ended() {
-        assert!(start.elapsed() < crate::common::PATIENCE, "it goes on");
-        thread::sleep(Duration::from_millis(5));
-    }
+    until("it has ended", || server.has_ended());
     server.wait();
 }

@@ -9,19 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::browser::draws_every_chart;
-use crate::common::{Server, has, output_of, plimsoll, site};
-
-fn result_of(mut command: Command) -> Value {
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn bench(url: &str, args: &[&str]) -> Command {
-    let mut command = plimsoll();
-    command.args(["bench", url, "--json", "-", "--quiet"]).args(args);
-    command
-}
+use crate::common::{Server, bench, failed, has, json_of, output_of, plimsoll, site};
 
 #[test]
 fn a_replay_asks_for_what_the_log_has() {
@@ -39,10 +27,11 @@ fn a_replay_asks_for_what_the_log_has() {
         let list = logs.path().join("list");
         fs::write(&list, "/1k.html 3\n/missing 1\n").unwrap();
         let url = server.url("/");
-        result_of(bench(&url, &["-n", "400", "-c", "4", "--url-file", list.to_str().unwrap()]));
+        json_of(&mut bench(&url, &["-n", "400", "-c", "4", "--url-file", list.to_str().unwrap()]));
         server.stop();
         let server = start(&flags(&second));
-        let result = result_of(bench(&server.url("/"), &["--replay", first.to_str().unwrap(), "-t", "2"]));
+        let replay = ["--replay", first.to_str().unwrap(), "-t", "2"];
+        let result = json_of(&mut bench(&server.url("/"), &replay));
         assert_eq!(result["offered"]["due"], 400);
         server.stop();
         let targets = |file| {
@@ -61,13 +50,12 @@ fn a_sitemap_is_a_list_of_pages() {
     let page = |path: &str| format!("<url><loc>http://example.org{path}</loc><priority>0.5</priority></url>");
     let urls = page("/1k.html") + &page("/no-such-page");
     fs::write(&file, format!("<?xml version=\"1.0\"?><urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">{urls}</urlset>")).unwrap();
-    let result =
-        result_of(bench(&server.url("/"), &["-n", "100", "-c", "2", "--url-file", file.to_str().unwrap()]));
+    let list = ["-n", "100", "-c", "2", "--url-file", file.to_str().unwrap()];
+    let result = json_of(&mut bench(&server.url("/"), &list));
     assert_eq!((&result["statuses"]["200"], &result["statuses"]["404"]), (&50.into(), &50.into()));
     fs::write(&file, "<urlset>").unwrap();
-    let output = bench(&server.url("/"), &["--url-file", file.to_str().unwrap()]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("looks like a sitemap"), "{output:?}");
+    let (status, said) = failed(&mut bench(&server.url("/"), &["--url-file", file.to_str().unwrap()]));
+    assert!(status == 2 && said.contains("looks like a sitemap"), "{status}: {said}");
     server.stop();
 }
 
@@ -79,12 +67,12 @@ fn several_processes_are_one_load() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 200; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_plimsoll"), "bench"]);
     command.arg(server.url("/1k.html")).args(["-c", "600", "-n", "6000", "--json", "-", "--quiet"]);
-    let result = result_of(command);
+    let result = json_of(&mut command);
     assert_eq!((&result["plan"]["processes"], &result["requests"]), (&4.into(), &6000.into()));
     assert_eq!(result["statuses"]["200"], 6000);
     assert_eq!(result["response_time_us"]["count"], 6000);
     // Their clocks agree: a second is a second of all.
-    let result = result_of(bench(
+    let result = json_of(&mut bench(
         &server.url("/1k.html"),
         &["-d", "2s", "-c", "20", "--processes", "2", "--rate", "1000", "--spacing", "constant"],
     ));
@@ -156,7 +144,7 @@ fn a_result_is_a_page_with_charts() {
 fn the_check_knows_the_loads_own_ceiling() {
     let site = site();
     let server = Server::start(site.path(), &[]);
-    let result = result_of(bench(&server.url("/1k.html"), &["-d", "1s", "-c", "4", "-t", "1", "--check"]));
+    let result = json_of(&mut bench(&server.url("/1k.html"), &["-d", "1s", "-c", "4", "-t", "1", "--check"]));
     let check = &result["check"];
     assert!(check["ceiling_per_second"].as_f64().unwrap() > 1000.0, "{check}");
     assert!(check["second_client"].as_f64().unwrap() > 0.1, "{check}");
@@ -235,7 +223,7 @@ fn what_is_expected_of_answers_is_a_goal() {
     let sum = output_of(Command::new("sha256sum").arg(site.path().join("1k.html")));
     let sum = sum.split(' ').next().unwrap();
     let right = ["-n", "50", "--expect-status", "200", "--expect-length", "1024", "--expect-sha256", sum];
-    assert_eq!(result_of(bench(&server.url("/1k.html"), &right))["requests"], 50);
+    assert_eq!(json_of(&mut bench(&server.url("/1k.html"), &right))["requests"], 50);
     let output = bench(&server.url("/missing"), &["-n", "50", "--expect-status", "200"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("bad status (50 times)"), "{output:?}");
@@ -260,7 +248,7 @@ fn logs_of_several_loads_are_added_up() {
     let text = output_of(plimsoll().arg("merge").args(&logs));
     assert!(text.starts_with("3000 response times"), "{text}");
     assert!(text.lines().any(|line| line.trim_start().starts_with("p95") && !line.contains("n/a")), "{text}");
-    let output = plimsoll().arg("merge").arg(site.path().join("1k.html")).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let (status, said) = failed(plimsoll().arg("merge").arg(site.path().join("1k.html")));
+    assert_eq!(status, 2, "{said}");
     server.stop();
 }

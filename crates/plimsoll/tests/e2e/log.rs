@@ -2,27 +2,18 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::common::{Client, MODELS, PATIENCE, Server, site};
-
-fn metrics(server: &Server) -> String {
-    Client::connect(server.admin()).get("/metrics").text()
-}
+use crate::common::{Client, MODELS, Server, site, until};
 
 /// The lines of a log, as soon as there are so many.
 fn lines(path: &Path, expected: usize) -> Vec<String> {
-    let start = Instant::now();
-    loop {
-        let text = fs::read_to_string(path).unwrap_or_default();
-        if text.lines().count() >= expected || start.elapsed() > PATIENCE {
-            assert_eq!(text.lines().count(), expected, "{text}");
-            return text.lines().map(str::to_owned).collect();
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let read = || fs::read_to_string(path).unwrap_or_default();
+    until(format_args!("{expected} lines"), || read().lines().count() >= expected);
+    let text = read();
+    assert_eq!(text.lines().count(), expected, "{text}");
+    text.lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -72,11 +63,7 @@ fn a_log_that_was_moved_away_is_opened_anew_on_sighup() {
     assert_eq!(lines(&path, 1).len(), 1);
     fs::rename(&path, &old).unwrap();
     server.signal(Signal::HUP);
-    let start = Instant::now();
-    while !path.exists() {
-        assert!(start.elapsed() < PATIENCE, "it was not opened anew");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("it is opened anew", || path.exists());
     client.get("/missing");
     let line: serde_json::Value = serde_json::from_str(&lines(&path, 1)[0]).unwrap();
     assert_eq!((line["target"].as_str(), line["status"].as_u64()), (Some("/missing"), Some(404)));
@@ -95,11 +82,7 @@ fn a_full_disk_stops_nobody_and_the_lost_lines_are_counted() {
     for _ in 0..20 {
         assert_eq!(client.get("/1k.html").status, 200);
     }
-    let start = Instant::now();
-    while metrics(&server).lines().all(|line| line != "plimsoll_log_lines_dropped_total 20") {
-        assert!(start.elapsed() < PATIENCE, "{}", metrics(&server));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until("twenty lines are lost", || server.sample("plimsoll_log_lines_dropped_total ").ends_with(" 20"));
     server.stop();
 }
 

@@ -4,29 +4,12 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::common::{Client, Server, plimsoll, site};
+use crate::common::{Client, Server, bench, json_of, site, until};
 
 /// Twice what one worker of 5 ms carries, for 3 seconds, in open loop.
 fn overload(server: &Server) -> Value {
-    let output = plimsoll()
-        .args([
-            "bench",
-            &server.url("/work?sleep=5ms"),
-            "--rate",
-            "400",
-            "-d",
-            "3s",
-            "-c",
-            "200",
-            "-q",
-            "--json",
-            "-",
-        ])
-        .args(["--expect-status", "200"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    serde_json::from_slice(&output.stdout).unwrap()
+    let load = ["--rate", "400", "-d", "3s", "-c", "200", "--expect-status", "200"];
+    json_of(&mut bench(&server.url("/work?sleep=5ms"), &load))
 }
 
 #[test]
@@ -46,8 +29,7 @@ fn a_bound_on_the_wait_keeps_those_who_are_let_in_quick() {
         let p90 = result["response_time_us"]["p90"].as_u64();
         let mean = result["response_time_us"]["mean"].as_f64().unwrap();
         assert!(mean < 300_000.0, "mean {mean} us, p90 {p90:?}");
-        let metrics = Client::connect(server.admin()).get("/metrics").text();
-        let counted = metrics.lines().find(|line| line.contains("reason=\"queue_delay\"")).unwrap();
+        let counted = server.sample("reason=\"queue_delay\"");
         assert!(counted.ends_with(&format!(" {away}")), "{counted}");
         server.stop();
     }
@@ -82,8 +64,7 @@ fn a_client_that_asks_too_often_is_told_when_to_come_again() {
         client.send("POST /fast HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello");
         assert_eq!(client.answer().status, 429, "{model}");
         assert_eq!(client.get("/1k.html").status, 200, "{model}");
-        let metrics = Client::connect(server.admin()).get("/metrics").text();
-        let counted = metrics.lines().find(|line| line.contains("reason=\"rate\"")).unwrap();
+        let counted = server.sample("reason=\"rate\"");
         assert!(counted.ends_with(" 5"), "{model}: {counted}");
         server.stop();
     }
@@ -111,14 +92,8 @@ fn no_more_than_so_many_are_with_the_workers_and_the_others_are_told_at_once() {
     let mut waiting: Vec<Client> = (0..2).map(|_| server.connect()).collect();
     waiting.iter_mut().for_each(|client| _ = client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"));
     // Both are in before the next one comes.
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    let under_way = || -> Value {
-        let text = Client::connect(server.admin()).get("/metrics.json").text();
-        serde_json::from_str::<Value>(&text).unwrap()["gates"][0].clone()
-    };
-    while under_way()["under_way"] != 2 {
-        assert!(std::time::Instant::now() < deadline, "{}", under_way());
-    }
+    let under_way = || server.metrics()["gates"][0]["under_way"].as_u64().unwrap();
+    until("two are under way", || under_way() == 2);
     let mut client = server.connect();
     let away = client.get("/slow");
     assert_eq!((away.status, away.field("Retry-After").is_some()), (503, true));
@@ -126,9 +101,7 @@ fn no_more_than_so_many_are_with_the_workers_and_the_others_are_told_at_once() {
     assert_eq!(client.get("/fast").status, 200);
     assert_eq!(client.get("/work?spin=1us").status, 200);
     waiting.iter_mut().for_each(|client| assert_eq!(client.answer().status, 200));
-    while under_way()["under_way"] != 0 {
-        assert!(std::time::Instant::now() < deadline, "{}", under_way());
-    }
+    until("none is under way", || under_way() == 0);
     assert_eq!(client.get("/slow").status, 200);
     server.stop();
 }
@@ -139,13 +112,8 @@ fn a_bound_that_finds_itself_keeps_the_workers_busy_and_the_wait_short() {
     let flags = ["--model", "reactor-pool", "--workers", "4", "--workloads", "--in-flight", "/=auto"];
     let server = Server::start(site.path(), &[&flags[..], &["--admin", "127.0.0.1:0"]].concat());
     // Four workers carry 800 per second; four times as much is offered.
-    let output = plimsoll()
-        .args(["bench", &server.url("/work?sleep=5ms"), "--rate", "3200", "-d", "4s", "--warmup", "2s"])
-        .args(["-c", "400", "-q", "--json", "-", "--expect-status", "200"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let load = ["--rate", "3200", "-d", "4s", "--warmup", "2s", "-c", "400", "--expect-status", "200"];
+    let result = json_of(&mut bench(&server.url("/work?sleep=5ms"), &load));
     let rate = result["requests_per_second"].as_f64().unwrap();
     let away = result["unexpected_statuses"]["503"].as_u64().unwrap();
     assert!(rate > 500.0 && away > 1000, "{rate} per second, {away} turned away");
@@ -160,20 +128,14 @@ fn a_heavy_client_does_not_starve_a_light_one() {
     let site = site();
     let flags = ["--model", "reactor-pool", "--workers", "2", "--workloads", "--in-flight", "/=8"];
     let server = Server::start(site.path(), &flags);
-    let mut heavy = plimsoll();
-    heavy.args(["bench", &server.url("/work?sleep=20ms"), "-c", "64", "-d", "6s", "-q", "--sources", "1"]);
+    let url = server.url("/work?sleep=20ms");
+    let mut heavy = bench(&url, &["-c", "64", "-d", "6s", "--sources", "1"]);
     let mut heavy = heavy.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_secs(1));
-    // From another address, one request after the other.
-    let light = plimsoll()
-        .args(["bench", &server.url("/work?sleep=20ms"), "-c", "1", "-d", "2s", "-q", "--json", "-"])
-        // It may be turned away at first; then there is room for it.
-        .args(["--expect-status", "200", "--warmup", "1s"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    // From another address, one request after the other. It may be turned away at first; then there is room for it.
+    let light = ["-c", "1", "-d", "2s", "--expect-status", "200", "--warmup", "1s"];
+    let result = json_of(&mut bench(&url, &light));
     heavy.wait().unwrap();
-    let result: Value = serde_json::from_slice(&light.stdout).unwrap();
     let answered = result["requests"].as_u64().unwrap();
     let failed: u64 = result["errors"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
     assert!(answered > 10 && failed == 0, "{answered} answered, {failed} failed: {}", result["errors"]);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::plimsoll;
+use crate::common::{failed, plimsoll};
 
 /// Whatever the error on a host that builds and tests other things meanwhile, everything is predicted.
 const ANY_ERROR: [&str; 2] = ["--within", "1000000"];
@@ -62,8 +62,7 @@ fn what_cannot_be_predicted_is_refused_with_what_would_be_right() {
         (&["--connections", "0"], "0 is not in 1..=100000"),
         (&["--work-mode", "spin"], "--work <TIME>"),
     ] {
-        let output = plimsoll().args(["lab", "predict"]).args(args).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && said.contains(why), "{args:?}: {said}");
+        let (status, said) = failed(plimsoll().args(["lab", "predict"]).args(args));
+        assert!(status == 2 && said.contains(why), "{args:?}: {status}: {said}");
     }
 }

@@ -33,9 +33,7 @@ fn start(flags: &[&str], more: &[&str]) -> (Server, tempfile::TempDir) {
 
 /// A value of each reactor.
 fn each(server: &Server, value: impl Fn(&Value) -> u64) -> Vec<u64> {
-    let text = Client::connect(server.admin()).get("/metrics.json").text();
-    let metrics: Value = serde_json::from_str(&text).unwrap();
-    metrics["threads"].as_array().unwrap().iter().map(value).collect()
+    server.metrics()["threads"].as_array().unwrap().iter().map(value).collect()
 }
 
 fn sum(server: &Server, name: &str) -> u64 {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::browser::draws_every_chart;
-use crate::common::{Client, Server, has, output_of, plimsoll};
+use crate::common::{Client, Server, failed, has, output_of, plimsoll};
 
 /// A grid over two factors and a condition, of a server whose rate is a formula: workers / work time. The claims leave room for
 /// a run that a busy host has slowed down.
@@ -45,10 +45,32 @@ at_least = 3
 duration_s = 0.2
 "#;
 
-fn study(dir: &Path) -> PathBuf {
-    let file = dir.join("study.toml");
-    fs::write(&file, STUDY).unwrap();
+/// The end of an experiment with a short path: a pool of four workers.
+const FOUR_WORKERS: &str = r#"
+[[file]]
+path = "x"
+bytes = 1
+[[target]]
+name = "pool"
+model = "reactor-pool"
+args = ["--workloads", "--workers", "4"]
+"#;
+
+/// Writes an experiment into a file of that name, and says where it is.
+fn experiment(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let file = dir.join(name).with_extension("toml");
+    fs::write(&file, text).unwrap();
     file
+}
+
+fn study(dir: &Path) -> PathBuf {
+    experiment(dir, "study", STUDY)
+}
+
+/// Runs an experiment and gives its results, which are in this directory then.
+fn run(file: &Path, out: &Path) -> Value {
+    output_of(plimsoll().args(["lab", "run"]).arg(file).arg("--out").arg(out));
+    results(out)
 }
 
 fn results(out: &Path) -> Value {
@@ -59,8 +81,7 @@ fn results(out: &Path) -> Value {
 fn a_known_surface_comes_out_with_its_best_cells_claims_and_charts() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
-    output_of(plimsoll().args(["lab", "run"]).arg(study(dir.path())).arg("--out").arg(&out));
-    let results = results(&out);
+    let results = run(&study(dir.path()), &out);
     assert_eq!(results["cells"].as_array().unwrap().len(), 12);
     for cell in results["cells"].as_array().unwrap() {
         let workers: f64 = cell["key"]["setting"]["workers"].as_str().unwrap().parse().unwrap();
@@ -93,7 +114,9 @@ fn a_known_surface_comes_out_with_its_best_cells_claims_and_charts() {
 #[test]
 fn an_experiment_that_is_killed_goes_on_where_it_was() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, out) = (study(dir.path()), dir.path().join("out"));
+    // A round of twelve runs is enough to be killed in.
+    let file = experiment(dir.path(), "study", &STUDY.replace("rounds = 3", "rounds = 1"));
+    let out = dir.path().join("out");
     let mut first = plimsoll()
         .args(["lab", "run"])
         .arg(&file)
@@ -110,16 +133,13 @@ fn an_experiment_that_is_killed_goes_on_where_it_was() {
     first.kill().unwrap();
     first.wait().unwrap();
     let before = runs();
-    assert!((3..36).contains(&before), "{before}");
+    assert!((3..12).contains(&before), "{before}");
     // The quick form is another experiment.
-    let quick =
-        plimsoll().args(["lab", "run"]).arg(&file).args(["--quick", "--resume"]).arg(&out).output().unwrap();
-    assert!(
-        !quick.status.success() && String::from_utf8_lossy(&quick.stderr).contains("differs"),
-        "{quick:?}"
-    );
+    let (_, said) =
+        failed(plimsoll().args(["lab", "run"]).arg(&file).args(["--quick", "--resume"]).arg(&out));
+    assert!(said.contains("differs"), "{said}");
     output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--resume").arg(&out));
-    assert_eq!(results(&out)["runs"].as_array().unwrap().len(), 36);
+    assert_eq!(results(&out)["runs"].as_array().unwrap().len(), 12);
     // No server is left behind, neither by the one that was killed.
     let left = Command::new("pgrep")
         .args(["-f", &format!("serve .* --listen .*{}", dir.path().display())])
@@ -144,20 +164,16 @@ fn a_time_budget_is_kept() {
 #[test]
 fn a_regression_between_two_results_is_an_exit_status() {
     let dir = tempfile::tempdir().unwrap();
-    let run = |name: &str, workers: u32| {
-        let file = dir.path().join(format!("{name}.toml"));
-        let text = format!(
-            "title = \"t\"\npaths = [\"/work?sleep=5ms\"]\nconnections = [8]\nduration_s = 0.4\nrounds = 5\n\
-             [[file]]\npath = \"x\"\nbytes = 1\n[[target]]\nname = \"pool\"\nmodel = \"reactor-pool\"\n\
-             args = [\"--workloads\", \"--workers\", \"{workers}\"]\n"
-        );
-        fs::write(&file, text).unwrap();
-        let out = dir.path().join(name);
-        output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--out").arg(&out));
+    let with_workers = |workers: &str| {
+        let text =
+            "title = \"t\"\npaths = [\"/work?sleep=5ms\"]\nconnections = [8]\nduration_s = 0.4\nrounds = 5\n";
+        let text = text.to_owned() + &FOUR_WORKERS.replace("\"4\"", &format!("\"{workers}\""));
+        let out = dir.path().join(workers);
+        run(&experiment(dir.path(), "pool", &text), &out);
         out
     };
     // Far enough apart that a busy host does not hide it.
-    let (eight, one) = (run("eight", 8), run("one", 1));
+    let (eight, one) = (with_workers("8"), with_workers("1"));
     let compare = |first: &Path, second: &Path| {
         let output = plimsoll().args(["lab", "compare"]).args([first, second]).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
@@ -195,9 +211,8 @@ fn tuned_settings_are_served() {
     );
     server.stop();
     fs::write(&file, "worker = 3\n").unwrap();
-    let output = plimsoll().args(["serve", "--config"]).arg(&file).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("did you mean \"workers\""), "{output:?}");
+    let (status, said) = failed(plimsoll().args(["serve", "--config"]).arg(&file));
+    assert!(status == 2 && said.contains("did you mean \"workers\""), "{status}: {said}");
 }
 
 #[test]
@@ -206,17 +221,10 @@ fn other_load_generators_find_what_ours_finds() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (file, out) = (dir.path().join("tools.toml"), dir.path().join("out"));
-    fs::write(
-        &file,
-        "title = \"t\"\npaths = [\"/work?sleep=10ms\"]\nconnections = [8]\nduration_s = 1\nrounds = 3\n[load]\n\
-         engine = \"{engine}\"\n[factor]\nengine = [\"plimsoll\", \"ab\", \"wrk\", \"h2load\"]\n\
-         [[file]]\npath = \"x\"\nbytes = 1\n[[target]]\nname = \"pool\"\nmodel = \"reactor-pool\"\n\
-         args = [\"--workloads\", \"--workers\", \"4\"]\n",
-    )
-    .unwrap();
-    output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--out").arg(&out));
-    let results = results(&out);
+    let text = "title = \"t\"\npaths = [\"/work?sleep=10ms\"]\nconnections = [8]\nduration_s = 1\nrounds = 3\n[load]\n\
+                engine = \"{engine}\"\n[factor]\nengine = [\"plimsoll\", \"ab\", \"wrk\", \"h2load\"]\n";
+    let file = experiment(dir.path(), "tools", &[text, FOUR_WORKERS].concat());
+    let results = run(&file, &dir.path().join("out"));
     let cells = results["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 4, "{}", results["verdict"]);
     for cell in cells {
@@ -232,16 +240,10 @@ fn what_source_d_measured_with_finds_what_ours_finds() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let (file, out) = (dir.path().join("tsung.toml"), dir.path().join("out"));
-    fs::write(
-        &file,
-        "title = \"t\"\npaths = [\"/work?sleep=10ms&bytes=100\"]\nconnections = [8]\nclose = [false, true]\nduration_s = 2\n\
-         rounds = 1\n[load]\nengine = \"tsung\"\n[[file]]\npath = \"x\"\nbytes = 1\n[[target]]\nname = \"pool\"\n\
-         model = \"reactor-pool\"\nargs = [\"--workloads\", \"--workers\", \"4\"]\n",
-    )
-    .unwrap();
-    output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--out").arg(&out));
-    let results = results(&out);
+    let text = "title = \"t\"\npaths = [\"/work?sleep=10ms&bytes=100\"]\nconnections = [8]\nclose = [false, true]\n\
+                duration_s = 2\nrounds = 1\n[load]\nengine = \"tsung\"\n";
+    let file = experiment(dir.path(), "tsung", &[text, FOUR_WORKERS].concat());
+    let results = run(&file, &dir.path().join("out"));
     let runs = results["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2);
     for run in runs {
@@ -258,17 +260,10 @@ fn what_source_d_measured_with_finds_what_ours_finds() {
 #[test]
 fn clients_like_source_as_find_what_ours_finds() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, out) = (dir.path().join("webbench.toml"), dir.path().join("out"));
-    fs::write(
-        &file,
-        "title = \"t\"\npaths = [\"/work?sleep=10ms\"]\nconnections = [8]\nclose = [true]\nduration_s = 1\nrounds = 1\n\
-         [load]\nengine = \"{engine}\"\n[factor]\nengine = [\"plimsoll\", \"webbench\"]\n\
-         [[file]]\npath = \"x\"\nbytes = 1\n[[target]]\nname = \"pool\"\nmodel = \"reactor-pool\"\n\
-         args = [\"--workloads\", \"--workers\", \"4\"]\n",
-    )
-    .unwrap();
-    output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--out").arg(&out));
-    let results = results(&out);
+    let text = "title = \"t\"\npaths = [\"/work?sleep=10ms\"]\nconnections = [8]\nclose = [true]\nduration_s = 1\n\
+                rounds = 1\n[load]\nengine = \"{engine}\"\n[factor]\nengine = [\"plimsoll\", \"webbench\"]\n";
+    let file = experiment(dir.path(), "webbench", &[text, FOUR_WORKERS].concat());
+    let results = run(&file, &dir.path().join("out"));
     let runs = results["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 2);
     for run in runs {

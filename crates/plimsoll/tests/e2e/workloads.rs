@@ -3,14 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, MODELS, Server, site};
+use crate::common::{Client, MODELS, Server, at_once, site};
 
 #[test]
 fn routes_answer_with_and_without_workers() {
-    let site = site();
-    for flags in MODELS {
-        let server =
-            Server::start(site.path(), &[flags, &["--workloads", "--slow-duration", "20ms"]].concat());
+    at_once(&MODELS, |root, flags| {
+        let server = Server::start(root, &[flags, &["--workloads", "--slow-duration", "20ms"]].concat());
         let mut client = server.connect();
         assert_eq!(client.get("/fast").text(), "fast\n");
         let start = Instant::now();
@@ -27,7 +25,8 @@ fn routes_answer_with_and_without_workers() {
         }
         assert_eq!(client.get("/1k.html").status, 200);
         server.stop();
-    }
+    });
+    let site = site();
     let server = Server::start(site.path(), &[]);
     assert_eq!(server.connect().get("/slow").status, 404, "the routes must be asked for");
     server.stop();
@@ -168,6 +167,8 @@ fn what_is_posted_comes_back() {
         assert_eq!(too_large.status, 413, "{flags:?}");
         let malformed = post(&mut server.connect(), "Transfer-Encoding: chunked\r\n", b"zz\r\n");
         assert_eq!(malformed.status, 400, "{flags:?}");
+        // The server waits a while for whoever has had its last answer to leave.
+        drop(client);
         server.stop();
     }
 }
