@@ -11,9 +11,13 @@ use std::time::Instant;
 
 use crate::driver::Driver;
 use crate::meter::Meter;
+use crate::prefetch::prefetch;
 use crate::stream::Io;
 use crate::timer::Deadline;
 use crate::unpark::Unpark;
+
+/// How many tasks before its turn a task's memory is asked for.
+const AHEAD: usize = 1;
 
 /// Tasks of one thread, all of type `F`, beside the main future given to [`run`](Self::run).
 ///
@@ -153,7 +157,10 @@ impl<F: Future<Output = ()>> Executor<F> {
             meter.begin(io.now());
             self.ready.unpark.looked();
             std::mem::swap(&mut batch, &mut self.ready.queue());
-            for index in batch.drain(..) {
+            for (at, &index) in batch.iter().enumerate() {
+                if let Some(next) = batch.get(at + AHEAD) {
+                    self.fetch(*next);
+                }
                 let Some(slot) = self.slots.get(index as usize) else {
                     if let Poll::Ready(output) = self.main.poll(main.as_mut()) {
                         return Ok(output);
@@ -162,11 +169,19 @@ impl<F: Future<Output = ()>> Executor<F> {
                 };
                 self.poll(index, slot);
             }
+            batch.clear();
             end_of_turn();
             meter.end(Instant::now());
             // Whatever was woken since the queue was taken has notified the driver, which then only looks
             // and does not sleep.
             io.park(Deadline::NEVER)?;
+        }
+    }
+
+    /// Has a task's memory brought nearer, since it is about to be polled.
+    fn fetch(&self, index: u32) {
+        if let Some(task) = self.slots.get(index as usize).and_then(|slot| slot.task.try_borrow().ok()) {
+            prefetch(&**task);
         }
     }
 

@@ -14,6 +14,7 @@ mod interrupt;
 pub mod listen;
 pub mod meter;
 pub mod op;
+mod prefetch;
 mod reactor;
 mod rebalance;
 pub mod run;

@@ -200,6 +200,12 @@ impl<D: Driver> Stream<D> {
         }
     }
 
+    /// Sends what the socket takes at once and drops it from `buf`. `None` where that cannot be told: then
+    /// [`send`](Self::send) does it.
+    pub fn send_now(&self, buf: &mut Buf, more: More) -> Option<Result<usize, Error>> {
+        self.io.driver().send_now(self.socket, buf, more)
+    }
+
     /// Sends at least one byte of the content of `buf` and drops what was sent.
     pub async fn send(&self, buf: Buf, more: More, until: Deadline) -> (Buf, Result<usize, Error>) {
         match self.io.operation(Op::Send(self.socket, buf, more), until).await {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use engine::{Class, FileRange};
 use wire::{RequestHead, Status};
@@ -55,6 +56,8 @@ pub struct Request<'a> {
     pub peer: SocketAddr,
     /// Its content, if the handler [wants](Handler::wants_body) it.
     pub body: &'a [u8],
+    /// The time, as of the last look at the sockets or the queue: it saves a look at the clock.
+    pub now: Instant,
 }
 
 /// A response under construction.

@@ -125,5 +125,8 @@ pub(crate) fn decimal(value: &[u8]) -> Option<u64> {
 /// Whether a line ends with LF alone. The tokenizer takes that for a line's end; a proxy in front may not, and
 /// then the two disagree on where a message ends (RFC 9112, 2.2 lets us refuse it).
 pub(crate) fn has_bare_lf(head: &[u8]) -> bool {
-    memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r')
+    let pairs = head.iter().zip(head.get(1..).unwrap_or_default());
+    // Without a way out of the loop, many bytes are looked at at once.
+    let bare = pairs.fold(false, |bare, (before, byte)| bare | (*byte == b'\n') & (*before != b'\r'));
+    bare || head.first() == Some(&b'\n')
 }

@@ -66,8 +66,9 @@ pub struct RequestHead<'s, 'b> {
     /// Which fields are there that ask for another answer than the whole of what the target names.
     pub asks: Asks,
     fields: &'s [Header<'b>],
-    /// Where the path begins in the target: behind the authority of an absolute-form.
+    /// Where the path is in the target: behind the authority of an absolute-form, and before the query.
     path_at: usize,
+    path_end: usize,
 }
 
 /// What the fields of a request ask for, so that a plain request is known without looking at its fields again.
@@ -240,6 +241,7 @@ fn judge<'s, 'b>(
         asks: survey.asks,
         fields,
         path_at,
+        path_end: path_end(target, path_at),
     })
 }
 
@@ -299,6 +301,13 @@ fn path_start(method: Method, target: &str) -> Result<usize, Reject> {
     Ok(scheme.len() + length)
 }
 
+/// Where the path ends in a target.
+fn path_end(target: &str, start: usize) -> usize {
+    // Most are so short that a search for long texts would only begin.
+    let end = target.as_bytes()[start..].iter().position(|byte| matches!(byte, b'?' | b'#'));
+    end.map_or(target.len(), |end| start + end)
+}
+
 impl Method {
     fn of(text: &str) -> Self {
         match text {
@@ -318,8 +327,7 @@ impl Method {
 impl<'s, 'b> RequestHead<'s, 'b> {
     /// The path of the target, as it was sent: still encoded. `/` where an absolute-form has none.
     pub fn path(&self) -> &'b str {
-        let rest = &self.target[self.path_at..];
-        match memchr::memchr2(b'?', b'#', rest.as_bytes()).map_or(rest, |end| &rest[..end]) {
+        match &self.target[self.path_at..self.path_end] {
             "" => "/",
             path => path,
         }

@@ -6,22 +6,21 @@
 //! costs no registration at all.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, Shutdown, SocketFlags};
+use rustix::net::{self, Shutdown};
 
 use super::alarm::Alarm;
+use super::attempt::{accept, connect, receive, send, send_file};
 use super::{
-    Driver, FILE_TURN, Lane, Limits, Side, Started, Ticket, accepted, failed, reset_on_close, retry,
-    send_flags, socket_of, table, timespec,
+    Driver, Lane, Limits, Side, Started, Ticket, failed, reset_on_close, socket_of, table, timespec,
 };
 use crate::buf::{Buf, Pool};
-use crate::op::{Done, Error, FileRange, More, Op, Socket};
+use crate::op::{Done, Error, More, Op, Socket};
 use crate::timer::{Deadline, NEVER, Nanos, Timer, Timers};
 use crate::unpark::Unpark;
 
@@ -157,7 +156,8 @@ impl Driver for Epoll {
             },
         };
         let lane = Lane { socket: index, side: Side::of(&op) };
-        let op = match self.attempt(lane, op) {
+        let hopeful = self.entries[index as usize].ready[lane.side as usize] || matches!(op, Op::Shutdown(_));
+        let op = match if hopeful { self.attempt(lane, op) } else { Err(op) } {
             Ok(done) => return Started::Done(done),
             Err(op) => op,
         };
@@ -171,22 +171,37 @@ impl Driver for Epoll {
         Started::Waiting(Ticket(lane))
     }
 
+    fn send_now(&mut self, socket: Socket, buf: &mut Buf, more: More) -> Option<Result<usize, Error>> {
+        let Entry { fd, ready, .. } = &mut self.entries[socket.0 as usize];
+        let ready = &mut ready[Side::Write as usize];
+        let fd = fd.as_ref().filter(|_| *ready)?;
+        let (sent, spent) = send(fd, buf, more);
+        *ready = sent.is_some() && !spent;
+        sent
+    }
+
     fn poll(&mut self, ticket: &Ticket, context: &mut Context<'_>) -> Poll<Done> {
-        let lane = ticket.0;
-        let Some(op) = self.wait(lane).op.take() else { return Poll::Pending };
-        let op = match self.attempt(lane, op) {
-            Ok(done) => return Poll::Ready(self.end(lane, done)),
-            Err(op) => op,
-        };
-        let now = self.now_nanos;
+        let (lane, now) = (ticket.0, self.now_nanos);
+        let ready = self.entries[lane.socket as usize].ready[lane.side as usize];
         let wait = self.wait(lane);
-        if wait.canceled {
-            return Poll::Ready(self.end(lane, failed(op, Error::Canceled)));
+        // Where nothing has happened the operation stays where it is.
+        if (ready || wait.canceled || wait.timer.due <= now)
+            && let Some(op) = wait.op.take()
+        {
+            let op = match self.attempt(lane, op) {
+                Ok(done) => return Poll::Ready(self.end(lane, done)),
+                Err(op) => op,
+            };
+            let wait = self.wait(lane);
+            if wait.canceled {
+                return Poll::Ready(self.end(lane, failed(op, Error::Canceled)));
+            }
+            if wait.timer.due <= now {
+                return Poll::Ready(self.end(lane, failed(op, Error::TimedOut)));
+            }
+            wait.op = Some(op);
         }
-        if wait.timer.due <= now {
-            return Poll::Ready(self.end(lane, failed(op, Error::TimedOut)));
-        }
-        wait.op = Some(op);
+        let wait = self.wait(lane);
         if !wait.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             wait.waker = Some(context.waker().clone());
         }
@@ -340,7 +355,10 @@ impl Epoll {
                 let (result, short) = receive(fd, socket, buf, &mut self.pool);
                 (result, short && !entry.hangup)
             }
-            Op::Send(socket, buf, more) => send(fd, socket, buf, more),
+            Op::Send(socket, mut buf, more) => match send(fd, &mut buf, more) {
+                (None, spent) => (Err(Op::Send(socket, buf, more)), spent),
+                (Some(sent), spent) => (Ok(Done::Sent(buf, sent)), spent),
+            },
             Op::SendFile(socket, range) => (send_file(fd, socket, range), false),
             Op::Shutdown(_) => {
                 (Ok(Done::ShutDown(net::shutdown(fd, Shutdown::Write).map_err(Error::from))), false)
@@ -388,69 +406,5 @@ impl Epoll {
                 wait.wake();
             }
         }
-    }
-}
-
-// Each attempt below gives the operation back where it would have blocked. Where a transfer can leave the
-// socket with nothing more to give, the flag beside the answer says so: the next operation then waits for an
-// edge instead of asking in vain (epoll(7), question 9).
-
-fn accept(listener: &OwnedFd, socket: Socket) -> Result<Done, Op> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    match retry(|| net::acceptfrom_with(listener, flags)) {
-        Err(Errno::AGAIN) => Err(Op::Accept(socket)),
-        Err(errno) => Ok(Done::Accepted(Err(errno.into()))),
-        Ok(pair) => Ok(Done::Accepted(Ok(accepted(pair)))),
-    }
-}
-
-fn connect(fd: &OwnedFd, socket: Socket, address: SocketAddr, waited: bool) -> Result<Done, Op> {
-    let result = if waited {
-        // The attempt was made before; the socket has turned writable and tells how it went.
-        net::sockopt::socket_error(fd).and_then(|outcome| outcome)
-    } else {
-        net::connect(fd, &address)
-    };
-    match result {
-        Err(Errno::INPROGRESS | Errno::AGAIN) => Err(Op::Connect(socket, address)),
-        result => Ok(Done::Connected(result.map_err(Error::from))),
-    }
-}
-
-fn receive(fd: &OwnedFd, socket: Socket, buf: Option<Buf>, pool: &mut Pool) -> (Result<Done, Op>, bool) {
-    let mut buf = buf.unwrap_or_else(|| pool.take());
-    match retry(|| net::recv(fd, buf.spare(), RecvFlags::empty()).map(|(_, n)| n)) {
-        Err(Errno::AGAIN) if buf.is_empty() => {
-            pool.give(buf);
-            (Err(Op::Recv(socket, None)), true)
-        }
-        Err(Errno::AGAIN) => (Err(Op::Recv(socket, Some(buf))), true),
-        Err(errno) => (Ok(Done::Received(Some(buf), Err(errno.into()))), false),
-        Ok(n) => {
-            let short = n < buf.room();
-            buf.grow(n);
-            (Ok(Done::Received(Some(buf), Ok(n))), short)
-        }
-    }
-}
-
-fn send(fd: &OwnedFd, socket: Socket, mut buf: Buf, more: More) -> (Result<Done, Op>, bool) {
-    match retry(|| net::send(fd, buf.bytes(), send_flags(more))) {
-        Err(Errno::AGAIN) => (Err(Op::Send(socket, buf, more)), true),
-        Err(errno) => (Ok(Done::Sent(buf, Err(errno.into()))), false),
-        Ok(n) => {
-            let short = n < buf.len();
-            buf.consume(n);
-            (Ok(Done::Sent(buf, Ok(n))), short)
-        }
-    }
-}
-
-fn send_file(fd: &OwnedFd, socket: Socket, range: FileRange) -> Result<Done, Op> {
-    let mut offset = range.offset;
-    let count = range.length.min(FILE_TURN) as usize;
-    match retry(|| rustix::fs::sendfile(fd, &*range.file, Some(&mut offset), count)) {
-        Err(Errno::AGAIN) => Err(Op::SendFile(socket, range)),
-        result => Ok(Done::SentFile(result.map(|n| n as u64).map_err(Error::from))),
     }
 }

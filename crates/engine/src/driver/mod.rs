@@ -4,6 +4,7 @@
 //! once, at once or later. Readiness (epoll) is easily dressed up as completion; the reverse is not so.
 
 mod alarm;
+mod attempt;
 pub mod blocking;
 pub mod epoll;
 pub mod memory;
@@ -65,6 +66,12 @@ pub trait Driver: Sized + 'static {
 
     /// Starts an operation. At most one may be under way per socket and direction.
     fn start(&mut self, op: Op, until: Deadline) -> Started;
+
+    /// Sends what the socket takes at once, and drops it from the buffer. `None` where the driver does not know that without
+    /// waiting, or nothing can be sent now: then a send is to be [started](Self::start).
+    fn send_now(&mut self, _socket: Socket, _buf: &mut Buf, _more: More) -> Option<Result<usize, Error>> {
+        None
+    }
 
     /// Asks for the answer of an operation under way, and arranges a wake-up where there is none yet.
     fn poll(&mut self, ticket: &Ticket, context: &mut Context<'_>) -> Poll<Done>;

@@ -54,10 +54,10 @@ pub(super) async fn answer<T: Transport, H: Handler>(
         Ok(body) => body,
         Err(reject) => return Ok(Err((response, reject))),
     };
-    let request = Request { head: &parsed, peer, body: &body };
-    let (place, route) = context.place(&request, wire.now());
+    let request = Request { head: &parsed, peer, body: &body, now: wire.now() };
+    let (place, route) = context.place(&request);
     if place == Place::Worker {
-        let Some(ticket) = context.ticket(&request, route, wire.now()) else {
+        let Some(ticket) = context.ticket(&request, route) else {
             unavailable(&mut response, &context.counters.in_flight_refused);
             return Ok(Ok(response));
         };

@@ -100,31 +100,26 @@ impl<H: Handler> Context<H> {
     }
 
     /// Where a request is handled, and its route where those are told apart.
-    pub(super) fn place(&self, request: &Request<'_>, now: Instant) -> (Place, Option<RouteId>) {
+    pub(super) fn place(&self, request: &Request<'_>) -> (Place, Option<RouteId>) {
         if self.workers.is_none() {
             return (Place::Reactor, None);
         }
-        let route = self.routes.as_ref().and_then(|routes| routes.of(request.head, now));
+        let route = self.routes.as_ref().and_then(|routes| routes.of(request.head, request.now));
         let learned = self.routes.as_ref().zip(route).and_then(|(routes, route)| routes.place(route));
         (learned.unwrap_or_else(|| self.handler.place(request)), route)
     }
 
     /// How long the client of a request has to wait, if it has made too many.
-    pub(super) fn over_rate(&self, request: &Request<'_>, now: Instant) -> Option<Duration> {
-        self.admission.rate(request.head.path(), request.peer.ip(), now).err()
+    pub(super) fn over_rate(&self, request: &Request<'_>) -> Option<Duration> {
+        self.admission.rate(request.head.path(), request.peer.ip(), request.now).err()
     }
 
     /// What a request takes along to the workers, if it is let in; what is urgent always is.
-    pub(super) fn ticket(
-        &self,
-        request: &Request<'_>,
-        route: Option<RouteId>,
-        now: Instant,
-    ) -> Option<Ticket> {
+    pub(super) fn ticket(&self, request: &Request<'_>, route: Option<RouteId>) -> Option<Ticket> {
         let class = self.handler.class(request);
         let permit = match class {
             Class::High => None,
-            _ => self.admission.enter(request.head.path(), request.peer.ip(), now)?,
+            _ => self.admission.enter(request.head.path(), request.peer.ip(), request.now)?,
         };
         Some(Ticket { class, route, permit })
     }

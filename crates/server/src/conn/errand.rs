@@ -126,8 +126,9 @@ impl Errand {
         let mut storage = FieldStorage::new();
         // The connection has found a whole head there before it sent the errand off.
         if let Ok(Some((head, _))) = parse_request(cargo.input.bytes(), &mut storage, limits) {
-            let request = Request { head: &head, peer: cargo.peer, body: &cargo.body };
-            let watch = cargo.timed.map(|computing| Stopwatch::start(Instant::now(), computing));
+            let now = Instant::now();
+            let request = Request { head: &head, peer: cargo.peer, body: &cargo.body, now };
+            let watch = cargo.timed.map(|computing| Stopwatch::start(now, computing));
             cargo.panicked = !call(handler, &request, &mut cargo.response);
             cargo.took = watch.map(Stopwatch::stop);
         }

@@ -214,8 +214,9 @@ fn take_turn<T: Transport, H: Handler>(
         Ok(None) => return Turn::Incomplete,
         Err(reject) => return Turn::Refused(reject),
     };
-    let request = Request { head: &head, peer, body: &[] };
-    let over_rate = context.over_rate(&request, wire.now());
+    let now = wire.now();
+    let request = Request { head: &head, peer, body: &[], now };
+    let over_rate = context.over_rate(&request);
     let wants_body =
         head.framing != Framing::None && over_rate.is_none() && context.handler.wants_body(&request);
     // A body that is too long to be dropped is not waited for; but the client is to have the answer.
@@ -238,16 +239,16 @@ fn take_turn<T: Transport, H: Handler>(
     if wants_body {
         return Turn::WantsBody(length, rest);
     }
-    let mut response = context.begin(Some(&head), peer, wire.now());
+    let mut response = context.begin(Some(&head), peer, now);
     if let Some(wait) = over_rate {
         too_many(&mut response, wait, &context.counters.rate_limited);
         wire.consume(length);
         return Turn::Answered(response, rest);
     }
-    let (place, route) = context.place(&request, wire.now());
+    let (place, route) = context.place(&request);
     if place == Place::Reactor {
         context.call(&request, &mut response, route);
-    } else if let Some(ticket) = context.ticket(&request, route, wire.now()) {
+    } else if let Some(ticket) = context.ticket(&request, route) {
         return Turn::Delegated(length, rest, response, ticket);
     } else {
         unavailable(&mut response, &context.counters.in_flight_refused);

@@ -12,8 +12,9 @@ use super::settings::SiteSettings;
 use super::variant::Variant;
 use crate::striped::Striped;
 
-/// How long an entry is believed before the file is looked at again.
-const FRESH: Duration = Duration::from_secs(1);
+/// How long an entry is believed before the file is looked at again. A changed file is to be served new within a second, and
+/// a request's time may be late by what else its thread had to do.
+const FRESH: Duration = Duration::from_millis(900);
 
 /// What an entry takes beside its representation and its path.
 const ENTRY_BYTES: usize = 128;
@@ -49,7 +50,8 @@ pub(super) struct Cache {
 
 struct Entry {
     representation: Arc<Representation>,
-    checked: Instant,
+    /// Until when it is believed.
+    fresh_until: Instant,
 }
 
 impl Cache {
@@ -67,7 +69,7 @@ impl Cache {
     ) -> Option<Arc<Representation>> {
         self.set_key(path, codings);
         let entry = self.entries.get(self.key.as_str())?;
-        (now.saturating_duration_since(entry.checked) < FRESH).then(|| entry.representation.clone())
+        (now < entry.fresh_until).then(|| entry.representation.clone())
     }
 
     /// What a path stands for, if it is still the same as the variant that would be made now.
@@ -83,7 +85,7 @@ impl Cache {
         if !entry.representation.is_still(variant) {
             return None;
         }
-        entry.checked = now;
+        entry.fresh_until = now + FRESH;
         Some(entry.representation.clone())
     }
 
@@ -100,7 +102,7 @@ impl Cache {
         }
         self.set_key(path, codings);
         let key: Box<str> = self.key.as_str().into();
-        let entry = Entry { representation: representation.clone(), checked: now };
+        let entry = Entry { representation: representation.clone(), fresh_until: now + FRESH };
         self.bytes += bytes(&key, &entry);
         if let Some((key, old)) = self.entries.push(key, entry) {
             self.bytes -= bytes(&key, &old);

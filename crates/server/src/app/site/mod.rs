@@ -65,8 +65,12 @@ impl Site {
     }
 
     /// What a path stands for, as it is sent to a client that takes these codings.
-    fn representation(&self, path: &str, codings: Codings) -> Result<Arc<Representation>, Missing> {
-        let now = Instant::now();
+    fn representation(
+        &self,
+        path: &str,
+        codings: Codings,
+        now: Instant,
+    ) -> Result<Arc<Representation>, Missing> {
         if let Some(representation) = self.caches.mine().fresh(path, codings, now) {
             return Ok(representation);
         }
@@ -85,7 +89,7 @@ impl Site {
     fn get(&self, request: &Request<'_>, response: &mut Response) -> Result<(), Missing> {
         let head = request.head;
         let codings = codings_of(head);
-        match self.representation(head.path(), codings) {
+        match self.representation(head.path(), codings, request.now) {
             Ok(representation) => present(head, &representation, response),
             Err(Missing::NoIndex(directory)) if self.settings.listing => {
                 list(&self.root, &self.settings, &directory, head, response)?;
@@ -110,7 +114,7 @@ impl Site {
         let last = request.head.path().rsplit('/').next().unwrap_or_default();
         let applies =
             missing.is_not_found() && !last.contains('.') && wire::accepts(request.head, "text/html") > 0;
-        applies.then(|| self.representation(page, codings).ok()).flatten()
+        applies.then(|| self.representation(page, codings, request.now).ok()).flatten()
     }
 
     /// Says why there is no answer: with the page that was set for it, otherwise in a line.
@@ -119,7 +123,7 @@ impl Site {
         missing.explain(request.head, response);
         response.field_lines(&self.settings.extra_fields);
         if let Some(page) = self.settings.error_page(response.status) {
-            match self.representation(page, codings_of(request.head)) {
+            match self.representation(page, codings_of(request.head), request.now) {
                 Ok(representation) => return representation.put_as_error(response),
                 // Said quietly: whoever asks for what is not there could fill the log.
                 Err(_) => tracing::debug!(page, "the page for errors is not there"),
