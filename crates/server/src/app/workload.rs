@@ -39,7 +39,7 @@ impl Work {
     /// Takes the time, on the calling thread.
     pub fn take(self) {
         if !self.sleep.is_zero() {
-            sleep::exactly(self.sleep);
+            sleep::on_average(self.sleep);
         }
         if !self.spin.is_zero() {
             // The thread's own time: one that has lost its processor for a while has not computed meanwhile.
