@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -18,6 +19,16 @@ use crate::unpark::Unpark;
 
 /// How many tasks before its turn a task's memory is asked for.
 const AHEAD: usize = 1;
+
+/// Fewest tasks in a turn whose memory is asked for: that of fewer is in a near cache anyway.
+const FAR: usize = 128;
+
+thread_local! {
+    /// The executor that this thread runs, by its queue.
+    static RUNNING: Cell<*const Ready> = const { Cell::new(ptr::null()) };
+    /// Its slots that this thread itself has woken, as nearly always happens: that takes no lock, and wakes nobody.
+    static WOKEN: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
 
 /// Tasks of one thread, all of type `F`, beside the main future given to [`run`](Self::run).
 ///
@@ -76,6 +87,14 @@ impl Wake for SlotWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        if ptr::eq(RUNNING.get(), Arc::as_ptr(&self.ready)) {
+            // Another thread that wakes it just now may queue it too; it is then polled once in vain.
+            if !self.queued.load(Ordering::Relaxed) {
+                self.queued.store(true, Ordering::Relaxed);
+                WOKEN.with_borrow_mut(|woken| woken.push(self.index));
+            }
+            return;
+        }
         if !self.queued.swap(true, Ordering::AcqRel) {
             self.ready.queue().push(self.index);
             self.ready.unpark.unpark();
@@ -150,15 +169,18 @@ impl<F: Future<Output = ()>> Executor<F> {
         end_of_turn: impl Fn(),
         main: M,
     ) -> io::Result<M::Output> {
+        let _running = Running::begin(&self.ready, self.slots.len() + 1);
         let mut main = pin!(main);
-        let mut batch = Vec::with_capacity(self.slots.len() + 1);
+        let mut batch = Vec::with_capacity(2 * (self.slots.len() + 1));
         self.main.waker.wake_by_ref();
         loop {
             meter.begin(io.now());
             self.ready.unpark.looked();
-            std::mem::swap(&mut batch, &mut self.ready.queue());
+            batch.append(&mut self.ready.queue());
+            WOKEN.with_borrow_mut(|woken| batch.append(woken));
+            let far = batch.len() >= FAR;
             for (at, &index) in batch.iter().enumerate() {
-                if let Some(next) = batch.get(at + AHEAD) {
+                if far && let Some(next) = batch.get(at + AHEAD) {
                     self.fetch(*next);
                 }
                 let Some(slot) = self.slots.get(index as usize) else {
@@ -172,9 +194,10 @@ impl<F: Future<Output = ()>> Executor<F> {
             batch.clear();
             end_of_turn();
             meter.end(Instant::now());
-            // Whatever was woken since the queue was taken has notified the driver, which then only looks
-            // and does not sleep.
-            io.park(Deadline::NEVER)?;
+            // What other threads have woken since the queue was taken has notified the driver, which then only looks and does
+            // not sleep; no more does it where this thread has woken something.
+            let awake = WOKEN.with_borrow(|woken| !woken.is_empty());
+            io.park(if awake { Deadline::at(io.now()) } else { Deadline::NEVER })?;
         }
     }
 
@@ -189,7 +212,7 @@ impl<F: Future<Output = ()>> Executor<F> {
         let mut task = slot.task.borrow_mut();
         let Some(future) = task.as_mut().as_pin_mut() else {
             // It was woken though it is empty, or has been since: the next task in it is to be woken too.
-            slot.signal.state.queued.store(false, Ordering::Release);
+            slot.signal.state.queued.swap(false, Ordering::AcqRel);
             return;
         };
         if slot.signal.poll(future).is_ready() {
@@ -202,10 +225,32 @@ impl<F: Future<Output = ()>> Executor<F> {
     }
 }
 
+/// Says for as long as it is there which executor its thread runs, and keeps what it says of one around that.
+struct Running {
+    outer: *const Ready,
+    woken: Vec<u32>,
+}
+
+impl Running {
+    fn begin(ready: &Arc<Ready>, slots: usize) -> Self {
+        Running {
+            outer: RUNNING.replace(Arc::as_ptr(ready)),
+            woken: WOKEN.replace(Vec::with_capacity(slots)),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.set(self.outer);
+        WOKEN.set(std::mem::take(&mut self.woken));
+    }
+}
+
 impl Signal {
     fn poll<T: Future>(&self, future: Pin<&mut T>) -> Poll<T::Output> {
-        // Before the poll, so that a wake-up during it counts.
-        self.state.queued.store(false, Ordering::Release);
+        // Before the poll, so that a wake-up during it counts; and with what was written before one that came earlier.
+        self.state.queued.swap(false, Ordering::AcqRel);
         future.poll(&mut Context::from_waker(&self.waker))
     }
 }
