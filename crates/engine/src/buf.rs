@@ -1,12 +1,14 @@
 //! The one buffer type: a fixed block of bytes that travels to the driver and comes home in its answer.
 
+use crate::block::Block;
+
 /// Bytes of one buffer. A request's head must fit in it, and a response that fits goes out in one send.
 pub const BUF_BYTES: usize = 16 * 1024;
 
 /// A fixed block of [`BUF_BYTES`] with unread bytes in the middle: `start..end` is content, `end..` is room.
 #[derive(Debug)]
 pub struct Buf {
-    block: Box<[u8]>,
+    block: Block,
     start: u32,
     end: u32,
 }
@@ -14,17 +16,17 @@ pub struct Buf {
 impl Buf {
     /// A new, empty buffer. Drivers take buffers from a [`Pool`] instead.
     pub fn new() -> Self {
-        Buf { block: vec![0; BUF_BYTES].into_boxed_slice(), start: 0, end: 0 }
+        Buf { block: Block::new(), start: 0, end: 0 }
     }
 
     /// A buffer of a block whose first `length` bytes are content.
-    pub(crate) fn of_block(block: Box<[u8]>, length: usize) -> Self {
+    pub(crate) fn of_block(block: Block, length: usize) -> Self {
         let end = length.min(block.len()) as u32;
         Buf { block, start: 0, end }
     }
 
     /// The block alone; the content is dropped.
-    pub(crate) fn into_block(self) -> Box<[u8]> {
+    pub(crate) fn into_block(self) -> Block {
         self.block
     }
 

@@ -2,6 +2,7 @@
 
 mod accept;
 mod balance;
+mod block;
 pub mod buf;
 pub mod clock;
 pub mod counter;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
 
+use crate::block::Block;
 use crate::buf::{BUF_BYTES, Buf, Pool};
 
 /// Buffers in the ring, a power of two. It is filled up after every batch of completions, so it has to do for one
@@ -22,7 +23,7 @@ pub(super) struct Provided {
     /// What the kernel reads: `COUNT` entries on a page boundary.
     entries: NonNull<BufRingEntry>,
     /// The memory behind each entry, by buffer id.
-    blocks: Vec<Option<Box<[u8]>>>,
+    blocks: Vec<Option<Block>>,
     tail: u16,
 }
 
@@ -61,7 +62,7 @@ impl Provided {
     }
 
     /// Puts an entry behind the last; the kernel sees it after [`publish`](Self::publish).
-    fn put(&mut self, id: u16, mut block: Box<[u8]>) {
+    fn put(&mut self, id: u16, mut block: Block) {
         let slot = usize::from(self.tail & (COUNT - 1));
         // SAFETY: the slot is within the allocation, whose bytes were zeroed, and the kernel does not read it until the
         // tail has passed it. The reserved field of the first entry is the tail and is not written here.
