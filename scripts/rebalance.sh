@@ -32,6 +32,7 @@ look() {
 printf '| model | rebalance | busiest %% | idlest %% | moved | worst mean us | failed |\n|---|---|---:|---:|---:|---:|---:|\n'
 for model in multi-reactor proactor; do
     for rebalance in off on; do
+        : >"$dir/log" # or what the last server said would be read
         "$plimsoll" serve "$dir" --listen 127.0.0.1:0 --admin 127.0.0.1:0 --workloads --model "$model" --reactors 2 \
             --spread acceptor --rebalance "$rebalance" 2>"$dir/log" &
         server=$!

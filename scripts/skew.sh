@@ -23,6 +23,7 @@ for way in "acceptor round-robin" "acceptor least-connections" "acceptor least-b
     balance=${way#* }
     flags="--model multi-reactor --reactors 4 --workloads --rebalance off --spread $spread"
     [ "$balance" = - ] || flags="$flags --balance $balance"
+    : >"$dir/log" # or what the last server said would be read
     # shellcheck disable=SC2086 # the flags are words
     "$plimsoll" serve "$dir" --listen 127.0.0.1:0 $flags 2>"$dir/log" &
     server=$!
