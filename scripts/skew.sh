@@ -9,7 +9,8 @@ time=${1:-5s}
 cargo build --release --locked
 plimsoll=${CARGO_TARGET_DIR:-target}/release/plimsoll
 dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+heavy= server=
+trap 'kill $heavy $server 2>/dev/null || true; rm -rf "$dir"' EXIT
 echo hello >"$dir/index.html"
 
 value() { # FILE KEY: the first number of that name
@@ -34,6 +35,7 @@ for way in "acceptor round-robin" "acceptor least-connections" "acceptor least-b
     "$plimsoll" bench "${url}fast" -c 8 -d "$time" --threads 1 --close --json "$dir/out.json" >/dev/null 2>&1
     kill "$heavy" "$server"
     wait "$heavy" "$server" 2>/dev/null || true
+    heavy= server=
     printf '| %s | %s | %.0f | %s | %s | %s |\n' "$spread" "$balance" "$(value "$dir/out.json" requests_per_second)" \
         "$(value "$dir/out.json" p50)" "$(value "$dir/out.json" p90)" "$(value "$dir/out.json" p99)"
 done

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Work that sleeps, by workers: throughput against the most that can be had, which is W / T, the most that W threads can do
-# which sleep for T each time, or what the one core that the server has allows, where that is less.
+# which sleep for T each time, or what the one core that the server has allows, where that is less. What it allows goes by the
+# server's own time: interrupts, of which each sleep has one, and what the host's host takes are not in it.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/serving.sh
@@ -28,7 +29,8 @@ cell() { # WORKERS SLEEP_IN_US: one line of the table
     server=
     metric() { sed -n "s/^$1 //p" "$dir/metrics"; }
     result() { sed -n "s/.*\"$1\": \([0-9.]*\),*/\1/p" "$dir/result" | head -1; }
-    awk -v workers="$1" -v us="$2" -v rate="$(result requests_per_second)" -v cpu="$(result cpu_us_per_request)" \
+    server_us() { sed -n '/"server": {/,$s/.*"cpu_us_per_request": \([0-9.]*\),*/\1/p' "$dir/result" | head -1; }
+    awk -v workers="$1" -v us="$2" -v rate="$(result requests_per_second)" -v cpu="$(server_us)" \
         -v sum="$(metric plimsoll_work_seconds_sum)" -v count="$(metric plimsoll_work_seconds_count)" 'BEGIN {
             threads = workers / us * 1e6
             core = 1e6 / cpu

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, SendFlags};
 
@@ -12,10 +12,11 @@ use crate::balance::Balancer;
 use crate::driver::{Driver, Limits};
 use crate::executor::Executor;
 use crate::inbox::Inbox;
+use crate::listen::BACKLOG;
 use crate::meter::Counters;
 use crate::op::Error;
 use crate::stop::Stop;
-use crate::stream::{Io, Listener};
+use crate::stream::{Io, Listener, yield_now};
 use crate::timer::Deadline;
 
 /// Sockets a driver needs beside the connections: the listener, and sleeps of the main task, which may be several at once.
@@ -28,8 +29,11 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 /// those have to send their first request before idle connections are closed.
 pub(crate) const LAST_CALL: Duration = Duration::from_millis(20);
 
+/// How long the last look after that may take.
+const LAST_LOOK: Duration = Duration::from_millis(5);
+
 /// Connections accepted after a stop at most: more than any backlog holds (`net.core.somaxconn` is 4,096 by default).
-const MOST_LAST: usize = 1 << 16;
+const MOST_LAST: u32 = 1 << 16;
 
 /// A connection on its way from the acceptor to its reactor.
 pub(crate) type Accepted = (OwnedFd, SocketAddr);
@@ -37,7 +41,6 @@ pub(crate) type Accepted = (OwnedFd, SocketAddr);
 /// Accepts until stopped, and then what had already come in by then: closing a listening socket resets the
 /// connections that wait in its backlog.
 pub(crate) async fn accept<D: Driver>(
-    io: &Io<D>,
     listener: Listener<D>,
     stop: &Stop,
     admit: impl AsyncFn(Accepted),
@@ -60,19 +63,24 @@ pub(crate) async fn accept<D: Driver>(
             }
         }
     }
-    // A deadline in the future makes the driver look at the socket anew: what it remembers may be older than
-    // the last connection. The driver's time goes on only where it looks, so all that one look found is taken, however
-    // long that takes; the first look after the deadline is the last.
-    let last_call = io.deadline(LAST_CALL);
-    let mut last_look = None;
-    for _ in 0..MOST_LAST {
-        match listener.accept(last_call).await {
+    // All that is there is taken, however long that takes; whoever came before the stop is among it. When the time is over
+    // the driver is given another moment, in which it surely looks: what it remembers may be older than the last connection.
+    let mut until = Deadline::at(Instant::now() + LAST_CALL);
+    let mut last_look = false;
+    for turn in 1..=MOST_LAST {
+        match listener.accept(until).await {
             Ok(accepted) => admit(accepted).await,
             Err(error) if error.is_departure() => {}
-            Err(_) => return,
+            Err(Error::TimedOut) if !last_look => {
+                until = Deadline::at(Instant::now() + LAST_LOOK);
+                last_look = true;
+            }
+            Err(error) if error == Error::TimedOut || until.has_passed(Instant::now()) => return,
+            // A connection that ends may leave what is missing.
+            Err(_) => pause().await,
         }
-        if last_call.has_passed(io.now()) && *last_look.get_or_insert(io.now()) != io.now() {
-            return;
+        if turn % BACKLOG == 0 {
+            yield_now().await;
         }
     }
 }
@@ -111,7 +119,7 @@ pub(crate) fn run_acceptor<D: Driver>(
         stop.watch().await;
         let listener = Listener::new(&io, fd)?;
         up();
-        accept(&io, listener, stop, hand_over, pause).await;
+        accept(listener, stop, hand_over, pause).await;
         Ok::<(), Error>(())
     })??;
     Ok(())
@@ -139,7 +147,7 @@ mod tests {
             std::thread::sleep(takes);
             accepted.set(accepted.get() + 1);
         };
-        let mut accepting = pin!(accept(&io, listener, &stop, count, async || ()));
+        let mut accepting = pin!(accept(listener, &stop, count, async || ()));
         let mut context = Context::from_waker(Waker::noop());
         assert!(accepting.as_mut().poll(&mut context).is_pending());
         // The driver has just seen an empty backlog, and does not look again between these and the stop.

@@ -59,6 +59,9 @@ struct SlotWaker {
     index: u32,
     /// Whether the slot is in the ready queue already; it is there at most once, so the queue is bounded.
     queued: AtomicBool,
+    /// The same of what its own thread has woken, which alone looks at this. Where another thread wakes it too, it is polled
+    /// twice.
+    woken: AtomicBool,
     ready: Arc<Ready>,
 }
 
@@ -70,7 +73,12 @@ struct Ready {
 
 impl Signal {
     fn new(index: u32, ready: &Arc<Ready>) -> Self {
-        let state = Arc::new(SlotWaker { index, queued: AtomicBool::new(false), ready: ready.clone() });
+        let state = Arc::new(SlotWaker {
+            index,
+            queued: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
+            ready: ready.clone(),
+        });
         Signal { waker: state.clone().into(), state }
     }
 }
@@ -81,6 +89,18 @@ impl Ready {
     }
 }
 
+impl SlotWaker {
+    /// The slot has been taken from its own thread's list, or from the others' queue: then with what was written before any
+    /// wake-up that found it there.
+    fn take(&self, own: bool) {
+        if own {
+            self.woken.store(false, Ordering::Relaxed);
+        } else {
+            self.queued.swap(false, Ordering::AcqRel);
+        }
+    }
+}
+
 impl Wake for SlotWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -88,9 +108,8 @@ impl Wake for SlotWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if ptr::eq(RUNNING.get(), Arc::as_ptr(&self.ready)) {
-            // Another thread that wakes it just now may queue it too; it is then polled once in vain.
-            if !self.queued.load(Ordering::Relaxed) {
-                self.queued.store(true, Ordering::Relaxed);
+            if !self.woken.load(Ordering::Relaxed) {
+                self.woken.store(true, Ordering::Relaxed);
                 WOKEN.with_borrow_mut(|woken| woken.push(self.index));
             }
             return;
@@ -177,19 +196,21 @@ impl<F: Future<Output = ()>> Executor<F> {
             meter.begin(io.now());
             self.ready.unpark.looked();
             batch.append(&mut self.ready.queue());
+            let others = batch.len();
             WOKEN.with_borrow_mut(|woken| batch.append(woken));
             let far = batch.len() >= FAR;
             for (at, &index) in batch.iter().enumerate() {
                 if far && let Some(next) = batch.get(at + AHEAD) {
                     self.fetch(*next);
                 }
+                let own = at >= others;
                 let Some(slot) = self.slots.get(index as usize) else {
-                    if let Poll::Ready(output) = self.main.poll(main.as_mut()) {
+                    if let Poll::Ready(output) = self.main.poll(main.as_mut(), own) {
                         return Ok(output);
                     }
                     continue;
                 };
-                self.poll(index, slot);
+                self.poll(index, slot, own);
             }
             batch.clear();
             end_of_turn();
@@ -208,14 +229,14 @@ impl<F: Future<Output = ()>> Executor<F> {
         }
     }
 
-    fn poll(&self, index: u32, slot: &Slot<F>) {
+    fn poll(&self, index: u32, slot: &Slot<F>, own: bool) {
         let mut task = slot.task.borrow_mut();
         let Some(future) = task.as_mut().as_pin_mut() else {
             // It was woken though it is empty, or has been since: the next task in it is to be woken too.
-            slot.signal.state.queued.swap(false, Ordering::AcqRel);
+            slot.signal.state.take(own);
             return;
         };
-        if slot.signal.poll(future).is_ready() {
+        if slot.signal.poll(future, own).is_ready() {
             task.set(None);
             self.free.borrow_mut().push(index);
             if self.tell_main.get() {
@@ -248,9 +269,9 @@ impl Drop for Running {
 }
 
 impl Signal {
-    fn poll<T: Future>(&self, future: Pin<&mut T>) -> Poll<T::Output> {
-        // Before the poll, so that a wake-up during it counts; and with what was written before one that came earlier.
-        self.state.queued.swap(false, Ordering::AcqRel);
+    fn poll<T: Future>(&self, future: Pin<&mut T>, own: bool) -> Poll<T::Output> {
+        // Before the poll, so that a wake-up during it counts.
+        self.state.take(own);
         future.poll(&mut Context::from_waker(&self.waker))
     }
 }

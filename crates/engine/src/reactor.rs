@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::accept::{Accepted, BESIDE, LAST_CALL, PAUSE, accept, refuse};
 use crate::driver::{Driver, Limits};
@@ -18,6 +18,7 @@ use crate::rebalance::{Arrival, Exchange, Mover};
 use crate::service::{Connections, Service};
 use crate::stop::{Stop, both, either};
 use crate::stream::{Io, Listener, Stream};
+use crate::timer::Deadline;
 
 /// One slot in so many is kept free, as long as there are idle connections that can make room.
 const SPARE: usize = 64;
@@ -108,7 +109,8 @@ impl<S: Service> Reactor<S> {
             let room =
                 keep_room(&io, &self.stop, &executor, self.capacity, &self.counters.refused, make_room);
             both(both(both(new, moved), watch), room).await?;
-            io.sleep(io.deadline(LAST_CALL)).await;
+            // By the clock: the driver's time is that of its last look, before all that was taken in since.
+            io.sleep(Deadline::at(Instant::now() + LAST_CALL)).await;
             finish(&io, &executor, &closing, self.drain).await;
             Ok::<(), Error>(())
         });
@@ -140,7 +142,7 @@ impl Source {
                     Sharing::Shared => Listener::shared(io, fd)?,
                 };
                 up();
-                accept(io, listener, stop, async |accepted| admit(accepted), pause).await;
+                accept(listener, stop, async |accepted| admit(accepted), pause).await;
             }
         }
         Ok(())

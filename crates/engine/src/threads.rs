@@ -23,6 +23,7 @@ use crate::service::{Connections, Service};
 use crate::stop::{Stop, either};
 use crate::stream::{Io, Listener, Stream};
 use crate::sync::{Mutex, lock};
+use crate::timer::Deadline;
 use crate::topology::{Queue, Topology};
 use crate::workers::{Class, Setup, Workers};
 
@@ -244,8 +245,9 @@ impl<S: Service> Threads<S> {
             self.stop.watch().await;
             let listener = Listener::new(&io, self.listener)?;
             up();
-            either(accept(&io, listener, &self.stop, hand_over, pause), relieve(&io, crew, interrupts)).await;
-            io.sleep(io.deadline(LAST_CALL)).await;
+            either(accept(listener, &self.stop, hand_over, pause), relieve(&io, crew, interrupts)).await;
+            // By the clock, as with reactors.
+            io.sleep(Deadline::at(Instant::now() + LAST_CALL)).await;
             closing.set();
             interrupts.close();
             crew.close();

@@ -38,4 +38,15 @@ fn what_keeps_it_from_serving_is_said_before_it_leaves() {
     let (status, said) = failed(plimsoll().args(["serve", "/no/such/dir", "--daemonize"]));
     assert_eq!((status, said.lines().count()), (2, 1), "{said}");
     assert!(said.starts_with("plimsoll: cannot serve /no/such/dir"), "{said}");
+    let site = site();
+    let mut command = plimsoll();
+    command.arg("serve").arg(site.path()).args(["--listen", "127.0.0.1:0", "--daemonize"]);
+    let (status, said) = failed(command.args(["--pid-file", "/no/such/dir/pid"]));
+    assert!(status == 1 && said.contains("/no/such/dir/pid") && !said.contains("listening on"), "{said}");
+}
+
+#[test]
+fn an_explanation_is_for_the_terminal() {
+    let output = plimsoll().args(["serve", "--daemonize", "--explain"]).output().unwrap();
+    assert!(output.status.success() && !output.stdout.is_empty());
 }

@@ -67,7 +67,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
-    if args.daemonize && !daemon::is_in_background() {
+    if args.daemonize && !args.explain && !daemon::is_in_background() {
         return Ok(daemon::start()?);
     }
     let Settled { topology, cpus, choices, warnings } = args.topology.resolve().map_err(Failure::usage)?;
@@ -109,8 +109,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Some(admin) = &admin {
         say!("  {:<12} {:<24} --admin", "admin", format!("http://{}/", admin.address()));
     }
-    say!("listening on http://{}/", running.address());
     let _pid_file = daemon::PidFile::write(args.pid_file)?;
+    say!("listening on http://{}/", running.address());
     daemon::let_go_of_the_terminal()?;
 
     let time = humantime::format_duration(drain);

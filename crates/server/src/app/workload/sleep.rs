@@ -16,22 +16,25 @@ const MOST_PART: u32 = 2;
 const MOST_OWED: u32 = 10;
 
 thread_local! {
-    /// How much longer this thread has slept than it should have.
-    static OVERSLEPT: Cell<Duration> = {
+    /// How much longer this thread has slept than it should have, in sleeps of about this length.
+    static OVERSLEPT: Cell<(Duration, Duration)> = {
         // Where it is refused sleeps are as exact as the kernel's default makes them.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(SLACK_NS));
-        Cell::new(Duration::ZERO)
+        Cell::new((Duration::ZERO, Duration::ZERO))
     };
 }
 
 /// Sleeps for `time`, as the mean of many. On virtual machines waking up takes some tens of microseconds, always: what a
-/// thread has overslept is left out of its next sleeps, of which at least half is slept.
+/// thread has overslept is left out of its next sleeps of about the same length, of which at least half is slept.
 pub(super) fn on_average(time: Duration) {
     let start = Instant::now();
-    let overslept = OVERSLEPT.get();
+    let (overslept, length) = OVERSLEPT.get();
+    // Short sleeps do not make up for a long one.
+    let alike = length <= 2 * time && time <= 2 * length;
+    let overslept = if alike { overslept } else { Duration::ZERO };
     thread::sleep(time - overslept.min(time / MOST_PART));
     let owed = (overslept + start.elapsed()).saturating_sub(time);
-    OVERSLEPT.set(owed.min(time * MOST_OWED));
+    OVERSLEPT.set((owed.min(time * MOST_OWED), time));
 }
 
 #[cfg(test)]
@@ -56,12 +59,17 @@ mod tests {
     #[test]
     fn what_was_overslept_is_made_up_for_once() {
         let time = Duration::from_millis(2);
-        OVERSLEPT.set(time / 4);
+        OVERSLEPT.set((time / 4, time));
         let start = Instant::now();
         on_average(time);
         assert!(start.elapsed() >= time - time / 4);
-        OVERSLEPT.set(Duration::from_secs(1));
+        OVERSLEPT.set((Duration::from_secs(1), time));
         on_average(time);
-        assert!(OVERSLEPT.get() <= time * MOST_OWED);
+        assert!(OVERSLEPT.get().0 <= time * MOST_OWED);
+        // Not by a sleep of another length.
+        OVERSLEPT.set((time, 3 * time));
+        let start = Instant::now();
+        on_average(time);
+        assert!(start.elapsed() >= time);
     }
 }
