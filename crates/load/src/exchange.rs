@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Deadline, Driver, Error, Io, More, Tcp, Transport};
 use rustix::io::Errno;
-use wire::{AnswerFraming, AnswerHead, ChunkedDecoder, FieldStorage, parse_answer};
+use wire::{AnswerFraming, AnswerHead, ChunkedDecoder, parse_answer};
 
 use crate::expect::{Body, Expected};
 use crate::fault::Fault;
@@ -107,8 +107,7 @@ impl<D: Driver> Exchange<'_, D> {
         if self.wire.input().is_empty() {
             return Ok(None);
         }
-        parse_answer(self.wire.input(), &mut FieldStorage::new(), self.manner.to_head)
-            .map_err(|_| Fault::Malformed)
+        parse_answer(self.wire.input(), self.manner.to_head).map_err(|_| Fault::Malformed)
     }
 
     async fn receive_length(&mut self, length: u64, body: &mut Body) -> Result<u64, Fault> {

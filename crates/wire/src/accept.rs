@@ -49,7 +49,7 @@ impl Codings {
     pub const IDENTITY: Codings = Codings { order: Coding::Identity as u16 + 1 };
 
     /// What the Accept-Encoding fields of a request come to (RFC 9110, 12.5.3).
-    pub fn of(head: &RequestHead<'_, '_>) -> Self {
+    pub fn of(head: &RequestHead<'_>) -> Self {
         let mut values = head.values("Accept-Encoding").peekable();
         if values.peek().is_none() {
             return Codings::IDENTITY;
@@ -96,7 +96,7 @@ impl Codings {
 
 /// How much a client wants a media type, in thousandths, by its Accept fields: the most specific range that covers the
 /// type says it (RFC 9110, 12.5.1). Without any field everything is wanted.
-pub fn accepts(head: &RequestHead<'_, '_>, media_type: &str) -> u16 {
+pub fn accepts(head: &RequestHead<'_>, media_type: &str) -> u16 {
     let mut values = head.values("Accept").peekable();
     if values.peek().is_none() {
         return 1000;
@@ -142,12 +142,11 @@ fn thousandths(weight: &[u8]) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{FieldStorage, Limits, parse_request};
+    use crate::request::{Limits, parse_request};
 
-    fn with_head<R>(fields: &str, act: impl FnOnce(&RequestHead<'_, '_>) -> R) -> R {
+    fn with_head<R>(fields: &str, act: impl FnOnce(&RequestHead<'_>) -> R) -> R {
         let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-        let mut storage = FieldStorage::new();
-        let (head, _) = parse_request(text.as_bytes(), &mut storage, &Limits::default()).unwrap().unwrap();
+        let (head, _) = parse_request(text.as_bytes(), &Limits::default()).unwrap().unwrap();
         act(&head)
     }
 

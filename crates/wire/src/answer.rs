@@ -1,7 +1,7 @@
 //! The head of a response, as a client reads it (RFC 9112, 6.3).
 
 use crate::fields::{Coding, Survey};
-use crate::request::FieldStorage;
+use crate::lines::{Halt, LineEnd, Lines};
 
 /// The head of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,30 +36,61 @@ pub struct AnswerError(pub &'static str);
 ///
 /// # Errors
 /// It is malformed.
-pub fn parse_answer<'b>(
-    input: &'b [u8],
-    storage: &mut FieldStorage<'b>,
-    to_head: bool,
-) -> Result<Option<(AnswerHead, usize)>, AnswerError> {
-    let mut response = httparse::Response::new(&mut []);
-    let config = httparse::ParserConfig::default();
-    let length = match config.parse_response_with_uninit_headers(&mut response, input, storage.slots()) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return Ok(None),
-        Err(_) => return Err(AnswerError("the head of the response is malformed")),
-    };
-    let code = response.code.unwrap_or(0);
-    if !(100..1000).contains(&code) {
-        return Err(AnswerError("the status of the response is not a status"));
+pub fn parse_answer(input: &[u8], to_head: bool) -> Result<Option<(AnswerHead, usize)>, AnswerError> {
+    match read(input) {
+        Ok((line, survey, length)) => Ok(Some((judge(line, &survey, to_head)?, length))),
+        Err(Halt::Incomplete) => Ok(None),
+        Err(Halt::Malformed(reason)) => Err(AnswerError(reason)),
     }
-    let survey = Survey::of(response.headers);
-    let framing = framing(code, &survey, to_head)?;
-    let persistent =
-        if response.version == Some(1) { !survey.close } else { survey.keep_alive && !survey.close };
-    Ok(Some((
-        AnswerHead { code, framing, keep_alive: persistent && framing != AnswerFraming::UntilClose },
-        length,
-    )))
+}
+
+/// The parts of a status line.
+struct StatusLine {
+    /// The digit behind `HTTP/1.`.
+    minor: u8,
+    code: u16,
+}
+
+/// Reads a whole head, and how long it is.
+fn read(input: &[u8]) -> Result<(StatusLine, Survey<'_>, usize), Halt> {
+    let mut lines = Lines::new(input, LineEnd::Lenient);
+    lines.skip_empty()?;
+    let line = status_line(&mut lines)?;
+    let mut survey = Survey::default();
+    while let Some((name, value)) = lines.field()? {
+        survey.note(name, value);
+    }
+    Ok((line, survey, input.len() - lines.rest().len()))
+}
+
+/// Reads the status line (RFC 9112, section 4); many servers leave out the space where there is no reason.
+fn status_line(lines: &mut Lines<'_>) -> Result<StatusLine, Halt> {
+    const MALFORMED: &str = "the head of the response is malformed";
+    lines.literal(b"HTTP/1.", MALFORMED)?;
+    let minor = match lines.word(|byte| byte.is_ascii_digit())? {
+        [minor @ (b'0' | b'1')] => minor - b'0',
+        _ => return Err(Halt::Malformed(MALFORMED)),
+    };
+    lines.literal(b" ", MALFORMED)?;
+    let code = match lines.word(|byte| byte.is_ascii_digit())? {
+        digits @ [b'1'..=b'9', _, _] => {
+            digits.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0'))
+        }
+        _ => return Err(Halt::Malformed("the status of the response is not a status")),
+    };
+    if !matches!(lines.word(|byte| byte == b'\t' || !byte.is_ascii_control())?, [] | [b' ', ..]) {
+        return Err(Halt::Malformed(MALFORMED));
+    }
+    lines.line_end()?;
+    Ok(StatusLine { minor, code })
+}
+
+/// Applies the rules that need the whole head.
+fn judge(line: StatusLine, survey: &Survey<'_>, to_head: bool) -> Result<AnswerHead, AnswerError> {
+    let framing = framing(line.code, survey, to_head)?;
+    let persistent = if line.minor == 1 { !survey.close } else { survey.keep_alive && !survey.close };
+    let keep_alive = persistent && framing != AnswerFraming::UntilClose;
+    Ok(AnswerHead { code: line.code, framing, keep_alive })
 }
 
 fn framing(code: u16, survey: &Survey<'_>, to_head: bool) -> Result<AnswerFraming, AnswerError> {
@@ -86,7 +117,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str, to_head: bool) -> Result<Option<(AnswerHead, usize)>, AnswerError> {
-        parse_answer(text.as_bytes(), &mut FieldStorage::new(), to_head)
+        parse_answer(text.as_bytes(), to_head)
     }
 
     #[test]
@@ -107,6 +138,9 @@ mod tests {
             ),
             ("HTTP/1.1 200 OK\r\n\r\n", false, 200, UntilClose, false),
             ("HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n", false, 200, Length(1), false),
+            // No reason, an odd one, and lines that end with LF.
+            ("HTTP/1.1 404\r\nContent-Length: 0\r\n\r\n", false, 404, None, true),
+            ("HTTP/1.1 299 \tSehr schön\nContent-Length: 2\n\n", false, 299, Length(2), true),
             (
                 "HTTP/1.0 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\n",
                 false,
@@ -126,6 +160,10 @@ mod tests {
         for text in [
             "SSH-2.0-OpenSSH\r\n\r\n",
             "HTTP/1.1 2 OK\r\n\r\n",
+            "HTTP/1.1 2000 OK\r\n\r\n",
+            "HTTP/1.1 200:OK\r\n\r\n",
+            "HTTP/1.1 200 OK\rX\n\n",
+            "HTTP/1.2 200 OK\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         ] {

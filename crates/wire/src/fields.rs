@@ -1,7 +1,5 @@
 //! What the fields of a message say about the message itself: its framing, its host, and its connection.
 
-use httparse::Header;
-
 use crate::request::Asks;
 
 /// Everything about framing and persistence that one pass over the fields of a message finds.
@@ -41,36 +39,31 @@ pub(crate) enum Expect {
 }
 
 impl<'b> Survey<'b> {
-    pub(crate) fn of(fields: &[Header<'b>]) -> Self {
-        let mut survey = Survey::default();
-        for field in fields {
-            // The length of the name tells most fields apart without a comparison.
-            match field.name.len() {
-                4 if field.name.eq_ignore_ascii_case("host") => {
-                    survey.hosts += 1;
-                    survey.host = Some(field.value);
-                }
-                5 if field.name.eq_ignore_ascii_case("range") => survey.asks.range = true,
-                8 if field.name.eq_ignore_ascii_case("if-match") => survey.asks.conditional = true,
-                15 if field.name.eq_ignore_ascii_case("accept-encoding") => survey.asks.coding = true,
-                13 if field.name.eq_ignore_ascii_case("if-none-match") => survey.asks.conditional = true,
-                17 if field.name.eq_ignore_ascii_case("if-modified-since") => survey.asks.conditional = true,
-                19 if field.name.eq_ignore_ascii_case("if-unmodified-since") => {
-                    survey.asks.conditional = true
-                }
-                6 if field.name.eq_ignore_ascii_case("expect") => {
-                    let known = field.value.eq_ignore_ascii_case(b"100-continue");
-                    survey.expect = Some(if known { Expect::Continue } else { Expect::Unknown });
-                }
-                10 if field.name.eq_ignore_ascii_case("connection") => survey.connection(field.value),
-                14 if field.name.eq_ignore_ascii_case("content-length") => survey.content_length(field.value),
-                17 if field.name.eq_ignore_ascii_case("transfer-encoding") => {
-                    survey.transfer_encoding(field.value)
-                }
-                _ => {}
+    /// Takes one more field into account.
+    #[inline]
+    pub(crate) fn note(&mut self, name: &[u8], value: &'b [u8]) {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        // The length of the name tells most fields apart without a comparison.
+        match name.len() {
+            4 if is("host") => {
+                self.hosts += 1;
+                self.host = Some(value);
             }
+            5 if is("range") => self.asks.range = true,
+            6 if is("expect") => {
+                let known = value.eq_ignore_ascii_case(b"100-continue");
+                self.expect = Some(if known { Expect::Continue } else { Expect::Unknown });
+            }
+            8 if is("if-match") => self.asks.conditional = true,
+            10 if is("connection") => self.connection(value),
+            13 if is("if-none-match") => self.asks.conditional = true,
+            14 if is("content-length") => self.content_length(value),
+            15 if is("accept-encoding") => self.asks.coding = true,
+            17 if is("if-modified-since") => self.asks.conditional = true,
+            17 if is("transfer-encoding") => self.transfer_encoding(value),
+            19 if is("if-unmodified-since") => self.asks.conditional = true,
+            _ => {}
         }
-        survey
     }
 
     fn connection(&mut self, value: &[u8]) {
@@ -120,13 +113,4 @@ pub(crate) fn decimal(value: &[u8]) -> Option<u64> {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         number.checked_mul(10)?.checked_add(digit)
     })
-}
-
-/// Whether a line ends with LF alone. The tokenizer takes that for a line's end; a proxy in front may not, and
-/// then the two disagree on where a message ends (RFC 9112, 2.2 lets us refuse it).
-pub(crate) fn has_bare_lf(head: &[u8]) -> bool {
-    let pairs = head.iter().zip(head.get(1..).unwrap_or_default());
-    // Without a way out of the loop, many bytes are looked at at once.
-    let bare = pairs.fold(false, |bare, (before, byte)| bare | (*byte == b'\n') & (*before != b'\r'));
-    bare || head.first() == Some(&b'\n')
 }

@@ -9,6 +9,7 @@ mod answer;
 mod chunked;
 mod date;
 mod fields;
+mod lines;
 mod precondition;
 mod range;
 mod request;
@@ -22,9 +23,7 @@ pub use chunked::{ChunkError, ChunkedDecoder, Step};
 pub use date::{DateField, HttpDate, parse_date};
 pub use precondition::{Validators, Verdict, judge_conditions, range_applies};
 pub use range::{Ranges, resolve_ranges};
-pub use request::{
-    Asks, FieldStorage, Framing, Limits, MOST_FIELDS, Method, Reject, RequestHead, Version, parse_request,
-};
+pub use request::{Asks, Framing, Limits, MOST_FIELDS, Method, Reject, RequestHead, Version, parse_request};
 pub use response::{BadField, Sink, put_content_length, put_date, put_decimal, put_field, put_status_line};
 pub use status::Status;
 pub use target::{PathError, decode_path, normal_path};

@@ -27,7 +27,7 @@ pub enum Verdict {
 
 /// Judges the conditions of a request, in the order of precedence of RFC 9110, 13.2.2, for a representation that exists
 /// and would be answered with 200.
-pub fn judge_conditions(head: &RequestHead<'_, '_>, validators: &Validators<'_>) -> Verdict {
+pub fn judge_conditions(head: &RequestHead<'_>, validators: &Validators<'_>) -> Verdict {
     let safe = matches!(head.method, Method::Get | Method::Head);
     if head.field("If-Match").is_some() {
         if !any_tag(head, "If-Match", |tag| strong_match(tag, validators.etag)) {
@@ -53,7 +53,7 @@ pub fn judge_conditions(head: &RequestHead<'_, '_>, validators: &Validators<'_>)
 
 /// Whether a Range field counts: there is no If-Range, or it names exactly the present state (RFC 9110, 13.1.5). A date
 /// does so only if the file was left alone for a second before `now`: it could have changed twice within one.
-pub fn range_applies(head: &RequestHead<'_, '_>, validators: &Validators<'_>, now: SystemTime) -> bool {
+pub fn range_applies(head: &RequestHead<'_>, validators: &Validators<'_>, now: SystemTime) -> bool {
     let Some(value) = head.field("If-Range") else { return true };
     if value.ends_with(b"\"") {
         return strong_match(value, validators.etag);
@@ -64,12 +64,12 @@ pub fn range_applies(head: &RequestHead<'_, '_>, validators: &Validators<'_>, no
 }
 
 /// Whether `*` or one of the tags in all fields of a name is as it should be.
-fn any_tag(head: &RequestHead<'_, '_>, name: &'static str, is_it: impl Fn(&[u8]) -> bool) -> bool {
+fn any_tag(head: &RequestHead<'_>, name: &'static str, is_it: impl Fn(&[u8]) -> bool) -> bool {
     head.values(name).any(|value| value == b"*" || tags(value).any(&is_it))
 }
 
 /// The date of a field that has one; a malformed one is as good as none (RFC 9110, 13.1.3 and 13.1.4).
-fn date(head: &RequestHead<'_, '_>, name: &'static str) -> Option<SystemTime> {
+fn date(head: &RequestHead<'_>, name: &'static str) -> Option<SystemTime> {
     let mut values = head.values(name);
     let value = values.next()?;
     if values.next().is_some() { None } else { parse_date(value) }
@@ -115,7 +115,7 @@ fn whole_seconds(time: SystemTime) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{FieldStorage, Limits, parse_request};
+    use crate::request::{Limits, parse_request};
 
     const TAG: &[u8] = b"\"a,b\"";
 
@@ -124,10 +124,9 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_millis(784_111_777_500)
     }
 
-    fn with_head<R>(method: &str, fields: &str, act: impl FnOnce(&RequestHead<'_, '_>) -> R) -> R {
+    fn with_head<R>(method: &str, fields: &str, act: impl FnOnce(&RequestHead<'_>) -> R) -> R {
         let text = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
-        let mut storage = FieldStorage::new();
-        let (head, _) = parse_request(text.as_bytes(), &mut storage, &Limits::default()).unwrap().unwrap();
+        let (head, _) = parse_request(text.as_bytes(), &Limits::default()).unwrap().unwrap();
         act(&head)
     }
 

@@ -1,11 +1,8 @@
-//! The head of a request: tokenized by httparse, judged here, strictly (RFC 9112).
+//! The head of a request, read and judged strictly (RFC 9112).
 
-use std::mem::MaybeUninit;
-
-use httparse::{Error, Header};
-
-use crate::fields::{Coding, Expect, Survey, has_bare_lf};
-use crate::response::byte_table;
+use crate::fields::{Coding, Expect, Survey};
+use crate::lines::{self, Halt, LineEnd, Lines};
+use crate::response::{byte_table, is_token_byte};
 use crate::status::Status;
 
 /// Most fields of one head, whatever [`Limits::fields`] says.
@@ -28,27 +25,9 @@ impl Default for Limits {
     }
 }
 
-/// Room for the fields of one head, on the caller's stack; making it costs nothing.
-pub struct FieldStorage<'b>([MaybeUninit<Header<'b>>; MOST_FIELDS]);
-
-impl FieldStorage<'_> {
-    /// Empty room.
-    #[expect(clippy::new_without_default, reason = "it is 3 KiB of nothing, not a value")]
-    #[inline]
-    pub fn new() -> Self {
-        FieldStorage([const { MaybeUninit::uninit() }; MOST_FIELDS])
-    }
-}
-
-impl<'b> FieldStorage<'b> {
-    pub(crate) fn slots(&mut self) -> &mut [MaybeUninit<Header<'b>>] {
-        &mut self.0
-    }
-}
-
 /// The head of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct RequestHead<'s, 'b> {
+pub struct RequestHead<'b> {
     /// The method.
     pub method: Method,
     /// The method as it was sent.
@@ -65,7 +44,8 @@ pub struct RequestHead<'s, 'b> {
     pub expects_continue: bool,
     /// Which fields are there that ask for another answer than the whole of what the target names.
     pub asks: Asks,
-    fields: &'s [Header<'b>],
+    /// The lines of the fields, which keep to the rules.
+    field_lines: &'b [u8],
     /// Where the path is in the target: behind the authority of an absolute-form, and before the query.
     path_at: usize,
     path_end: usize,
@@ -143,34 +123,102 @@ impl Reject {
 ///
 /// # Errors
 /// The head breaks a rule or passes a bound; this is found as soon as the input shows it.
-pub fn parse_request<'s, 'b>(
+pub fn parse_request<'b>(
     input: &'b [u8],
-    storage: &'s mut FieldStorage<'b>,
     limits: &Limits,
-) -> Result<Option<(RequestHead<'s, 'b>, usize)>, Reject> {
-    let most = limits.fields.min(MOST_FIELDS);
-    let mut request = httparse::Request::new(&mut []);
-    let length = match request.parse_with_uninit_headers(input, &mut storage.slots()[..most]) {
-        Ok(httparse::Status::Complete(length)) => length,
-        Ok(httparse::Status::Partial) => return incomplete(input, limits),
-        Err(error) => return Err(refused(error, input)),
-    };
-    if has_bare_lf(&input[..length]) {
-        return Err(Reject::bad("a line ends with LF alone"));
+) -> Result<Option<(RequestHead<'b>, usize)>, Reject> {
+    match read(input, limits) {
+        Ok((head, length)) if length <= limits.head_bytes => Ok(Some((head, length))),
+        Ok(_) => Err(Reject::new(Status::HEADER_FIELDS_TOO_LARGE, "the head is too large")),
+        Err(Fault::Halt(Halt::Incomplete)) => incomplete(input, limits),
+        Err(Fault::Halt(Halt::Malformed(reason))) => Err(Reject::bad(reason)),
+        Err(Fault::Rejected(reject)) => Err(reject),
     }
-    // Where the tokenizer is done, all three are there.
-    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
-        return Err(Reject::bad("there is no request line"));
-    };
-    if target.len() > limits.target_bytes {
-        return Err(Reject::new(Status::URI_TOO_LONG, "the target is too long"));
+}
+
+/// Why there is no head.
+enum Fault {
+    Halt(Halt),
+    Rejected(Reject),
+}
+
+impl From<Halt> for Fault {
+    fn from(halt: Halt) -> Self {
+        Fault::Halt(halt)
     }
-    if length > limits.head_bytes {
-        return Err(Reject::new(Status::HEADER_FIELDS_TOO_LARGE, "the head is too large"));
+}
+
+impl From<Reject> for Fault {
+    fn from(reject: Reject) -> Self {
+        Fault::Rejected(reject)
     }
-    let fields: &'s [Header<'b>] = request.headers;
-    let head = judge(method, target, version, fields)?;
-    Ok(Some((head, length)))
+}
+
+/// Reads a whole head, and how long it is.
+fn read<'b>(input: &'b [u8], limits: &Limits) -> Result<(RequestHead<'b>, usize), Fault> {
+    let mut lines = Lines::new(input, LineEnd::Strict);
+    lines.skip_empty()?;
+    let line = request_line(&mut lines, limits)?;
+    let (mut survey, mut count) = (Survey::default(), 0);
+    let from = lines.rest();
+    let mut to = from;
+    while let Some((name, value)) = lines.field()? {
+        if count == limits.fields.min(MOST_FIELDS) {
+            return Err(Reject::new(Status::HEADER_FIELDS_TOO_LARGE, "there are too many fields").into());
+        }
+        count += 1;
+        survey.note(name, value);
+        to = lines.rest();
+    }
+    let field_lines = &from[..from.len() - to.len()];
+    Ok((judge(line, field_lines, &survey)?, input.len() - lines.rest().len()))
+}
+
+/// The parts of a request line.
+struct RequestLine<'b> {
+    method: &'b str,
+    target: &'b str,
+    version: Version,
+}
+
+/// Reads the request line (RFC 9112, section 3).
+fn request_line<'b>(lines: &mut Lines<'b>, limits: &Limits) -> Result<RequestLine<'b>, Fault> {
+    const MALFORMED: &str = "the request line is malformed";
+    let line = lines.rest();
+    let method = lines.word(is_token_byte)?.len();
+    // Before what follows is waited for.
+    if method == 0 {
+        return Err(Reject::bad(MALFORMED).into());
+    }
+    lines.literal(b" ", MALFORMED)?;
+    // A byte outside of ASCII belongs to no target; but clients send it, and it does no harm.
+    let target = lines.visible()?.len();
+    if target == 0 {
+        return Err(Reject::bad(MALFORMED).into());
+    }
+    lines.literal(b" ", MALFORMED)?;
+    let text = str::from_utf8(&line[..method + 1 + target]).map_err(|_| Reject::bad(MALFORMED))?;
+    if target > limits.target_bytes {
+        return Err(Reject::new(Status::URI_TOO_LONG, "the target is too long").into());
+    }
+    let version = version(lines)?;
+    lines.line_end()?;
+    Ok(RequestLine { method: &text[..method], target: &text[method + 1..], version })
+}
+
+/// Reads the version, of which only 1.1 and 1.0 are spoken here (RFC 9112, 2.3).
+fn version(lines: &mut Lines<'_>) -> Result<Version, Fault> {
+    const MALFORMED: &str = "the version is malformed";
+    lines.literal(b"HTTP/", MALFORMED)?;
+    match lines.word(|byte| byte.is_ascii_digit() || byte == b'.')? {
+        b"1.1" => Ok(Version::Http11),
+        b"1.0" => Ok(Version::Http10),
+        [major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit() => {
+            let reason = "only HTTP/1.1 and HTTP/1.0 are spoken here";
+            Err(Reject::new(Status::VERSION_NOT_SUPPORTED, reason).into())
+        }
+        _ => Err(Reject::bad(MALFORMED).into()),
+    }
 }
 
 /// A head of which a part is still to come: refused already if it has passed a bound, rather than waited for.
@@ -187,45 +235,19 @@ fn incomplete<T>(input: &[u8], limits: &Limits) -> Result<Option<T>, Reject> {
     Ok(None)
 }
 
-fn refused(error: Error, input: &[u8]) -> Reject {
-    match error {
-        Error::TooManyHeaders => Reject::new(Status::HEADER_FIELDS_TOO_LARGE, "there are too many fields"),
-        Error::Version if names_other_version(input) => {
-            Reject::new(Status::VERSION_NOT_SUPPORTED, "only HTTP/1.1 and HTTP/1.0 are spoken here")
-        }
-        Error::Version => Reject::bad("the version is malformed"),
-        Error::HeaderName => Reject::bad("the name of a field is malformed"),
-        Error::HeaderValue => Reject::bad("the value of a field is malformed"),
-        Error::NewLine => Reject::bad("a line does not end with CRLF"),
-        Error::Token | Error::Status => Reject::bad("the request line is malformed"),
-    }
-}
-
-/// Whether the request line ends with a version of HTTP that is well-formed, and so merely not this one.
-fn names_other_version(input: &[u8]) -> bool {
-    let line =
-        input.trim_ascii_start().split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
-    let mut words = line.split(|byte| *byte == b' ').skip(2);
-    let (Some(version), None) = (words.next(), words.next()) else { return false };
-    matches!(version, [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-        if major.is_ascii_digit() && minor.is_ascii_digit())
-}
-
 /// Applies the rules that need the whole head.
-fn judge<'s, 'b>(
-    method_text: &'b str,
-    target: &'b str,
-    minor: u8,
-    fields: &'s [Header<'b>],
-) -> Result<RequestHead<'s, 'b>, Reject> {
-    let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
+fn judge<'b>(
+    line: RequestLine<'b>,
+    field_lines: &'b [u8],
+    survey: &Survey<'_>,
+) -> Result<RequestHead<'b>, Reject> {
+    let RequestLine { method: method_text, target, version } = line;
     let method = Method::of(method_text);
     if method_text == "CONNECT" {
         return Err(Reject::new(Status::NOT_IMPLEMENTED, "this server is no tunnel"));
     }
     let path_at = path_start(method, target)?;
-    let survey = Survey::of(fields);
-    check_host(&survey, version)?;
+    check_host(survey, version)?;
     if survey.expect == Some(Expect::Unknown) {
         return Err(Reject::new(Status::EXPECTATION_FAILED, "the expectation is unknown"));
     }
@@ -234,12 +256,12 @@ fn judge<'s, 'b>(
         method_text,
         target,
         version,
-        framing: framing(&survey, version)?,
+        framing: framing(survey, version)?,
         keep_alive: !survey.close && (version == Version::Http11 || survey.keep_alive),
         // A 1.0 client cannot know of 100, and is to be read as not having asked (RFC 9110, 10.1.1).
         expects_continue: survey.expect.is_some() && version == Version::Http11,
         asks: survey.asks,
-        fields,
+        field_lines,
         path_at,
         path_end: path_end(target, path_at),
     })
@@ -324,7 +346,7 @@ impl Method {
     }
 }
 
-impl<'s, 'b> RequestHead<'s, 'b> {
+impl<'b> RequestHead<'b> {
     /// The path of the target, as it was sent: still encoded. `/` where an absolute-form has none.
     pub fn path(&self) -> &'b str {
         match &self.target[self.path_at..self.path_end] {
@@ -341,16 +363,16 @@ impl<'s, 'b> RequestHead<'s, 'b> {
 
     /// The value of the first field of this name, in any case.
     pub fn field(&self, name: &str) -> Option<&'b [u8]> {
-        self.fields().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        lines::values(self.field_lines, name).next()
     }
 
     /// The values of all fields of this name, in any case.
-    pub fn values(&self, name: &'static str) -> impl Iterator<Item = &'b [u8]> + use<'s, 'b> {
-        self.fields().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    pub fn values(&self, name: &'static str) -> impl Iterator<Item = &'b [u8]> + use<'b> {
+        lines::values(self.field_lines, name)
     }
 
     /// Names and values of all fields, in order.
-    pub fn fields(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + use<'s, 'b> {
-        self.fields.iter().map(|field| (field.name, field.value))
+    pub fn fields(&self) -> impl Iterator<Item = (&'b str, &'b [u8])> + use<'b> {
+        lines::fields(self.field_lines)
     }
 }

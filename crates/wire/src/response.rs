@@ -51,15 +51,9 @@ pub fn put_field(sink: &mut impl Sink, name: &str, value: &[u8]) -> Result<(), B
 
 /// Puts the `Content-Length` field line.
 pub fn put_content_length(sink: &mut impl Sink, length: u64) {
-    const NAME: &[u8] = b"Content-Length: ";
-    // Put together from its end, so that it is put once.
-    let mut line = [0; NAME.len() + MOST_DIGITS + 2];
-    let end = line.len() - 2;
-    line[end..].copy_from_slice(b"\r\n");
-    let digits = digits(&mut line[..end], length);
-    let start = digits - NAME.len();
-    line[start..digits].copy_from_slice(NAME);
-    sink.put(&line[start..]);
+    sink.put(b"Content-Length: ");
+    put_decimal(sink, length);
+    sink.put(b"\r\n");
 }
 
 /// Puts the `Date` field line.
@@ -90,27 +84,18 @@ pub(crate) const fn byte_table(others: &[u8]) -> [bool; 256] {
 }
 
 /// Puts a number; `write!` takes several times as long.
-pub fn put_decimal(sink: &mut impl Sink, number: u64) {
-    let mut line = [0; MOST_DIGITS];
-    let start = digits(&mut line, number);
-    sink.put(&line[start..]);
-}
-
-/// Most digits of a number.
-const MOST_DIGITS: usize = 20;
-
-/// Puts the digits of a number at the end of a line that has room for them, and says where they begin.
-fn digits(line: &mut [u8], mut number: u64) -> usize {
-    let mut start = line.len();
-    for digit in line.iter_mut().rev() {
-        *digit = b'0' + (number % 10) as u8;
+pub fn put_decimal(sink: &mut impl Sink, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
         number /= 10;
-        start -= 1;
         if number == 0 {
             break;
         }
     }
-    start
+    sink.put(&digits[at..]);
 }
 
 #[cfg(test)]

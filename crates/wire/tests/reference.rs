@@ -2,7 +2,7 @@
 //! good and bad, both must come to the same.
 
 use proptest::prelude::*;
-use wire::{FieldStorage, Framing, Limits, Version, parse_request};
+use wire::{Framing, Limits, Version, parse_request};
 
 /// What a head comes to: the parts of the request line, how many fields, and how the body is framed.
 type Meaning = (String, String, Version, usize, Framing);
@@ -75,8 +75,7 @@ fn field(line: &str) -> Option<(String, &str)> {
 
 /// What is really used.
 fn used(head: &[u8]) -> Option<Meaning> {
-    let mut storage = FieldStorage::new();
-    match parse_request(head, &mut storage, &Limits::default()) {
+    match parse_request(head, &Limits::default()) {
         Ok(Some((parsed, length))) => {
             assert_eq!(length, head.len());
             let (method, target) = (parsed.method_text.into(), parsed.target.into());
