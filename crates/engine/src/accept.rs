@@ -15,6 +15,7 @@ use crate::inbox::Inbox;
 use crate::listen::BACKLOG;
 use crate::meter::Counters;
 use crate::op::Error;
+use crate::pressure::Pressure;
 use crate::stop::Stop;
 use crate::stream::{Io, Listener, yield_now};
 use crate::timer::Deadline;
@@ -27,7 +28,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// How long accepting goes on after a stop, for connections whose handshake was under way; and then, how long
 /// those have to send their first request before idle connections are closed.
-pub(crate) const LAST_CALL: Duration = Duration::from_millis(20);
+const LAST_CALL: Duration = Duration::from_millis(20);
 
 /// How long the last look after that may take.
 const LAST_LOOK: Duration = Duration::from_millis(5);
@@ -39,10 +40,11 @@ const MOST_LAST: u32 = 1 << 16;
 pub(crate) type Accepted = (OwnedFd, SocketAddr);
 
 /// Accepts until stopped, and then what had already come in by then: closing a listening socket resets the
-/// connections that wait in its backlog.
+/// connections that wait in its backlog. While memory is scarce it pauses after each.
 pub(crate) async fn accept<D: Driver>(
     listener: Listener<D>,
     stop: &Stop,
+    pressure: &Pressure,
     admit: impl AsyncFn(Accepted),
     pause: impl AsyncFn(),
 ) {
@@ -62,10 +64,11 @@ pub(crate) async fn accept<D: Driver>(
                 stop.or(pause()).await;
             }
         }
+        while pressure.is_on() && stop.or(pause()).await.is_some() {}
     }
     // All that is there is taken, however long that takes; whoever came before the stop is among it. When the time is over
     // the driver is given another moment, in which it surely looks: what it remembers may be older than the last connection.
-    let mut until = Deadline::at(Instant::now() + LAST_CALL);
+    let mut until = last_call();
     let mut last_look = false;
     for turn in 1..=MOST_LAST {
         match listener.accept(until).await {
@@ -85,6 +88,17 @@ pub(crate) async fn accept<D: Driver>(
     }
 }
 
+/// When the last call is over that begins now, by the clock: the driver's time is that of its last look.
+pub(crate) fn last_call() -> Deadline {
+    Deadline::at(Instant::now() + LAST_CALL)
+}
+
+/// Lets some time pass, and counts it: descriptors or memory have run out.
+pub(crate) async fn pause<D: Driver>(io: &Io<D>, counters: &Counters) {
+    Counters::count(&counters.paused);
+    io.sleep(io.deadline(PAUSE)).await;
+}
+
 /// Tells a client that there is no room, as far as that goes without waiting for it.
 pub(crate) fn refuse(fd: &OwnedFd, answer: &[u8]) {
     // Reading first: closing a socket with unread bytes resets it, and the answer could be lost.
@@ -99,7 +113,7 @@ pub(crate) fn run_acceptor<D: Driver>(
     inboxes: &[Arc<Inbox<Accepted>>],
     balancer: Balancer,
     counters: &Counters,
-    stop: &Stop,
+    (stop, pressure): (&Stop, &Pressure),
     up: &dyn Fn(),
 ) -> io::Result<()> {
     let io = Io::new(D::open(Limits { sockets: BESIDE })?);
@@ -111,15 +125,11 @@ pub(crate) fn run_acceptor<D: Driver>(
         // dropped, and the process is about to end with that error.
         let _ = inboxes[index].post(accepted);
     };
-    let pause = async || {
-        Counters::count(&counters.paused);
-        io.sleep(io.deadline(PAUSE)).await;
-    };
     executor.run(&io, &counters.meter, || {}, async {
         stop.watch().await;
         let listener = Listener::new(&io, fd)?;
         up();
-        accept(listener, stop, hand_over, pause).await;
+        accept(listener, stop, pressure, hand_over, async || pause(&io, counters).await).await;
         Ok::<(), Error>(())
     })??;
     Ok(())
@@ -142,12 +152,12 @@ mod tests {
         let address = local_address(&fd).unwrap();
         let io = Io::new(Epoll::open(Limits { sockets: BESIDE }).unwrap());
         let listener = Listener::new(&io, fd).unwrap();
-        let (stop, accepted) = (Stop::default(), Cell::new(0));
+        let (stop, pressure, accepted) = (Stop::default(), Pressure::default(), Cell::new(0));
         let count = async |_| {
             std::thread::sleep(takes);
             accepted.set(accepted.get() + 1);
         };
-        let mut accepting = pin!(accept(listener, &stop, count, async || ()));
+        let mut accepting = pin!(accept(listener, &stop, &pressure, count, async || ()));
         let mut context = Context::from_waker(Waker::noop());
         assert!(accepting.as_mut().poll(&mut context).is_pending());
         // The driver has just seen an empty backlog, and does not look again between these and the stop.

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::meter::Counters;
+use crate::shift::Shift;
 use crate::topology::Balance;
 
 /// How often the reactors' busy time is read. Shorter, and the share of such a span says little; longer, and a
@@ -24,6 +25,7 @@ const SMALL_SHARE: f64 = 0.01;
 pub(crate) struct Balancer {
     balance: Balance,
     reactors: Vec<View>,
+    shift: Shift,
     next: usize,
     random: ChaCha8Rng,
     sampled: Instant,
@@ -51,7 +53,7 @@ impl View {
 }
 
 impl Balancer {
-    pub(crate) fn new(balance: Balance, counters: &[Arc<Counters>], now: Instant) -> Self {
+    pub(crate) fn new(balance: Balance, counters: &[Arc<Counters>], shift: Shift, now: Instant) -> Self {
         let view = |counters: &Arc<Counters>| View {
             counters: counters.clone(),
             given: 0,
@@ -62,23 +64,25 @@ impl Balancer {
         Balancer {
             balance,
             reactors: counters.iter().map(view).collect(),
+            shift,
             next: 0,
             random: ChaCha8Rng::seed_from_u64(0),
             sampled: now,
         }
     }
 
-    /// The reactor for the next connection.
+    /// The reactor for the next connection: one of those that work.
     pub(crate) fn choose(&mut self, now: Instant) -> usize {
-        let count = self.reactors.len();
+        let count = self.shift.working().clamp(1, self.reactors.len());
+        self.next %= count;
         let chosen = match self.balance {
             Balance::RoundRobin => self.next,
-            Balance::LeastConnections => self.fewest(0..count),
-            Balance::LeastBusy => self.least_busy(now),
+            Balance::LeastConnections => self.fewest(count, 0..count),
+            Balance::LeastBusy => self.least_busy(count, now),
             Balance::TwoChoices => {
                 let pick = |random: &mut ChaCha8Rng| random.next_u32() as usize % count;
                 let (a, b) = (pick(&mut self.random), pick(&mut self.random));
-                self.fewest([a, b])
+                self.fewest(count, [a, b])
             }
         };
         // Ties are broken in turn, so that an idle server does not give everything to its first reactor.
@@ -87,15 +91,14 @@ impl Balancer {
         chosen
     }
 
-    fn fewest(&self, among: impl IntoIterator<Item = usize>) -> usize {
-        let count = self.reactors.len();
+    fn fewest(&self, count: usize, among: impl IntoIterator<Item = usize>) -> usize {
         let turn = |index: usize| (index + count - self.next) % count;
         among.into_iter().min_by_key(|index| (self.reactors[*index].connections(), turn(*index))).unwrap_or(0)
     }
 
     /// The reactor that would be the least busy if each connection that it has more than at the last sample brought as
     /// much work as the average one.
-    fn least_busy(&mut self, now: Instant) -> usize {
+    fn least_busy(&mut self, count: usize, now: Instant) -> usize {
         let passed = now.saturating_duration_since(self.sampled);
         if passed >= SAMPLE {
             self.sampled = now;
@@ -106,17 +109,15 @@ impl Balancer {
                 (view.busy, view.sampled) = (busy, view.connections());
             }
         }
-        let connections: u64 = self.reactors.iter().map(View::connections).sum();
-        let busy: f64 = self.reactors.iter().map(|view| view.share).sum();
+        let working = &self.reactors[..count];
+        let connections: u64 = working.iter().map(View::connections).sum();
+        let busy: f64 = working.iter().map(|view| view.share).sum();
         let each = if connections == 0 { SMALL_SHARE } else { (busy / connections as f64).max(1e-6) };
         // Those that have ended since brought little.
         let more = |view: &View| view.connections().saturating_sub(view.sampled) as f64;
         let expected = |view: &View| view.share + each * more(view);
-        let count = self.reactors.len();
         let order = (0..count).map(|turn| (self.next + turn) % count);
-        order
-            .min_by(|a, b| expected(&self.reactors[*a]).total_cmp(&expected(&self.reactors[*b])))
-            .unwrap_or(0)
+        order.min_by(|a, b| expected(&working[*a]).total_cmp(&expected(&working[*b]))).unwrap_or(0)
     }
 }
 
@@ -138,8 +139,22 @@ mod tests {
     fn an_idle_server_is_filled_evenly_by_each_way() {
         for balance in Balance::ALL {
             let now = Instant::now();
-            let given = given(&mut Balancer::new(*balance, &reactors(4), now), 400, now);
+            let given = given(&mut Balancer::new(*balance, &reactors(4), Shift::of(4), now), 400, now);
             assert!(given.iter().all(|n| (90..=110).contains(n)), "{balance} {given:?}");
+        }
+    }
+
+    #[test]
+    fn who_rests_gets_none() {
+        for balance in Balance::ALL {
+            let (shift, now) = (Shift::of(4), Instant::now());
+            let mut balancer = Balancer::new(*balance, &reactors(4), shift.clone(), now);
+            for (working, most) in [(4, 110), (2, 220), (1, 400), (4, 400)] {
+                shift.set_working(working);
+                let given = given(&mut balancer, 400, now);
+                assert!(given.iter().all(|n| *n <= most), "{balance} {given:?}");
+                assert!(given[working..].iter().all(|n| *n == 0), "{balance} {given:?}");
+            }
         }
     }
 
@@ -147,7 +162,7 @@ mod tests {
     fn who_has_fewer_connections_gets_the_next() {
         for balance in [Balance::LeastConnections, Balance::TwoChoices] {
             let (counters, now) = (reactors(2), Instant::now());
-            let mut balancer = Balancer::new(balance, &counters, now);
+            let mut balancer = Balancer::new(balance, &counters, Shift::of(2), now);
             given(&mut balancer, 100, now);
             // All of the first one's connections end.
             let ended = balancer.reactors[0].given;
@@ -156,7 +171,7 @@ mod tests {
             assert!(next[0] > 25, "{balance} {next:?}");
         }
         let (counters, now) = (reactors(2), Instant::now());
-        let mut round_robin = Balancer::new(Balance::RoundRobin, &counters, now);
+        let mut round_robin = Balancer::new(Balance::RoundRobin, &counters, Shift::of(2), now);
         given(&mut round_robin, 100, now);
         counters[0].closed.store(50, Ordering::Relaxed);
         assert_eq!(given(&mut round_robin, 40, now), [20, 20], "round-robin does not look");
@@ -165,7 +180,7 @@ mod tests {
     #[test]
     fn a_busy_reactor_is_spared_and_a_burst_is_not_given_to_one() {
         let (counters, start) = (reactors(3), Instant::now());
-        let mut balancer = Balancer::new(Balance::LeastBusy, &counters, start);
+        let mut balancer = Balancer::new(Balance::LeastBusy, &counters, Shift::of(3), start);
         given(&mut balancer, 3, start);
         // One works all the time, as with a request that does not end; the others a fifth and a tenth of it.
         counters[0].meter.begin(start);
@@ -175,7 +190,7 @@ mod tests {
                 counters[index].meter.begin(now - SAMPLE / part);
                 counters[index].meter.end(now);
             }
-            balancer.least_busy(now);
+            balancer.least_busy(3, now);
         }
         let now = start + SAMPLE * 100;
         let burst = given(&mut balancer, 3, now);

@@ -1,9 +1,9 @@
 //! The one buffer type: a fixed block of bytes that travels to the driver and comes home in its answer.
 
-use crate::block::Block;
+use crate::block::{BLOCK_BYTES, Block};
 
 /// Bytes of one buffer. A request's head must fit in it, and a response that fits goes out in one send.
-pub const BUF_BYTES: usize = 16 * 1024;
+pub const BUF_BYTES: usize = BLOCK_BYTES;
 
 /// A fixed block of [`BUF_BYTES`] with unread bytes in the middle: `start..end` is content, `end..` is room.
 #[derive(Debug)]

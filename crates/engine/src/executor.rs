@@ -40,8 +40,8 @@ pub struct Executor<F> {
     main: Signal,
     free: RefCell<Vec<u32>>,
     ready: Arc<Ready>,
-    /// Whether the main future wants to be woken when a task ends.
-    tell_main: Cell<bool>,
+    /// Parts of the main future that want to be woken when a task ends.
+    tell_main: Cell<usize>,
 }
 
 struct Slot<F> {
@@ -131,7 +131,7 @@ impl<F: Future<Output = ()>> Executor<F> {
             main: Signal::new(capacity as u32, &ready),
             free: RefCell::new((0..capacity as u32).rev().collect()),
             ready,
-            tell_main: Cell::new(false),
+            tell_main: Cell::new(0),
         }
     }
 
@@ -163,20 +163,18 @@ impl<F: Future<Output = ()>> Executor<F> {
 
     /// Waits until no more than `limit` tasks are left. For the main future only.
     pub async fn at_most(&self, limit: usize) {
-        self.tell_main.set(true);
+        let _told = Told::begin(&self.tell_main);
         poll_fn(|_| if self.live() <= limit { Poll::Ready(()) } else { Poll::Pending }).await;
-        self.tell_main.set(false);
     }
 
     /// Waits until a task ends; forever, if there is none. For the main future only.
     pub async fn one_less(&self) {
         let before = self.live();
-        self.tell_main.set(true);
+        let _told = Told::begin(&self.tell_main);
         poll_fn(|_| if self.live() < before { Poll::Ready(()) } else { Poll::Pending }).await;
-        self.tell_main.set(false);
     }
 
-    /// Runs `main` and the tasks until `main` ends; tasks that are left are dropped with the executor. Calls
+    /// Runs `main` and the tasks until `main` ends, once; tasks that are left are dropped with the executor. Calls
     /// `end_of_turn` before each wait, and tells `meter` how busy it is.
     ///
     /// # Errors
@@ -239,10 +237,26 @@ impl<F: Future<Output = ()>> Executor<F> {
         if slot.signal.poll(future, own).is_ready() {
             task.set(None);
             self.free.borrow_mut().push(index);
-            if self.tell_main.get() {
+            if self.tell_main.get() > 0 {
                 self.main.waker.wake_by_ref();
             }
         }
+    }
+}
+
+/// One more that wants to be told, for as long as it is there.
+struct Told<'a>(&'a Cell<usize>);
+
+impl<'a> Told<'a> {
+    fn begin(count: &'a Cell<usize>) -> Self {
+        count.set(count.get() + 1);
+        Told(count)
+    }
+}
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 

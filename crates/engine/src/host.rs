@@ -1,8 +1,16 @@
 //! What the host grants this process: processor cores and file descriptors.
 
+mod cgroup;
+
 use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use cgroup::Groups;
+
+/// The groups of this process.
+fn groups() -> Groups<'static> {
+    Groups { membership: Path::new("/proc/self/cgroup"), root: Path::new("/sys/fs/cgroup") }
+}
 
 /// The cores this process may use, and what says so.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,10 +22,9 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Reads the affinity mask and the cgroup.
+    /// Reads the calling thread's affinity mask and the cgroup.
     pub fn detect() -> Self {
-        let affinity = processors().len().max(1);
-        Cores { affinity, quota: cgroup_quota(Path::new("/proc/self/cgroup"), Path::new("/sys/fs/cgroup")) }
+        Cores { affinity: processors().len().max(1), quota: groups().quota() }
     }
 
     /// Threads that can run at the same time: a quota of 1.5 cores keeps two threads busy, so it rounds up.
@@ -25,6 +32,41 @@ impl Cores {
         let quota = self.quota.map_or(usize::MAX, |quota| quota.ceil().max(1.0) as usize);
         self.affinity.min(quota)
     }
+}
+
+/// How many threads of this process can run at the same time, as of now.
+pub fn usable() -> usize {
+    Cores::detect().usable()
+}
+
+/// The memory this process may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// In bytes: the tightest limit on the whole cgroup path, or what the host has where that is less.
+    pub bytes: u64,
+    /// Whether it is a cgroup that limits it.
+    pub is_limited: bool,
+}
+
+impl Memory {
+    /// Reads the cgroup, and the size of the host's memory.
+    pub fn detect() -> Self {
+        let host = rustix::system::sysinfo();
+        let host = (host.totalram as u64).saturating_mul(u64::from(host.mem_unit).max(1));
+        let limit = groups().memory_limit().filter(|limit| *limit < host);
+        Memory { bytes: limit.unwrap_or(host), is_limited: limit.is_some() }
+    }
+
+    /// Connections that take half of it at most.
+    pub fn connections(self) -> u64 {
+        self.bytes / MEMORY_SHARE / CONNECTION_BYTES
+    }
+}
+
+/// The share of the cgroup's memory limit that is in use, without the page cache; `None` without a limit. By the group on the
+/// path of which it is the largest.
+pub fn memory_in_use() -> Option<f64> {
+    groups().memory_in_use()
 }
 
 impl fmt::Display for Cores {
@@ -35,24 +77,6 @@ impl fmt::Display for Cores {
             None => f.write_str("no cgroup quota"),
         }
     }
-}
-
-/// The tightest `cpu.max` from the process's own cgroup (version 2) up to the root: a limit on any of them
-/// binds.
-fn cgroup_quota(membership: &Path, root: &Path) -> Option<f64> {
-    let membership = fs::read_to_string(membership).ok()?;
-    let own = membership.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let own: PathBuf = own.trim_start_matches('/').into();
-    own.ancestors()
-        .filter_map(|group| quota(&fs::read_to_string(root.join(group).join("cpu.max")).ok()?))
-        .reduce(f64::min)
-}
-
-/// `QUOTA PERIOD` in microseconds, or `max PERIOD` for no limit (cgroup v2, cpu.max).
-fn quota(cpu_max: &str) -> Option<f64> {
-    let (quota, period) = cpu_max.trim().split_once(' ')?;
-    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
-    (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
 /// The numbers of the processors that the calling thread may use; none where the kernel does not say.
@@ -83,11 +107,37 @@ const DESCRIPTORS_KEPT: u64 = 64;
 /// Connections for which memory is reserved by default, over all reactors, however many descriptors there are.
 const MOST_CONNECTIONS: u64 = 65_536;
 
-/// Connections to reserve memory for per reactor unless it is said how many: what so many descriptors allow, `None`
-/// for no limit. Threads that own connections share one bound, as one reactor does.
-pub fn connections(descriptors: Option<u64>, reactors: usize) -> usize {
-    let all = descriptors.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_KEPT).min(MOST_CONNECTIONS);
-    (all as usize / reactors.max(1)).max(1)
+/// Bytes of memory that one connection may take at most of the engine's: its slot, of which there is one for each connection
+/// that there may be (2.4 KiB by what a server with `--connections 65000` has more than one with 1), and two buffers.
+pub const CONNECTION_BYTES: u64 = 3 * 1024 + 2 * crate::BUF_BYTES as u64;
+
+/// The part of the memory that connections may take: one in so many.
+const MEMORY_SHARE: u64 = 2;
+
+/// What bounds the number of connections where it is not said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// Nothing but what is reserved by default at most.
+    Usual,
+    /// The limit of descriptors.
+    Descriptors,
+    /// The memory.
+    Memory,
+}
+
+/// Connections to reserve memory for per reactor unless it is said how many, and what bounds them: what so many descriptors
+/// (`None` for no limit) and half of so much memory allow. Threads that own connections share one bound, as one reactor does.
+pub fn connections(descriptors: Option<u64>, memory: Memory, reactors: usize) -> (usize, Bound) {
+    let descriptors = descriptors.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_KEPT);
+    let (all, bound) = [
+        (MOST_CONNECTIONS, Bound::Usual),
+        (descriptors, Bound::Descriptors),
+        (memory.connections(), Bound::Memory),
+    ]
+    .into_iter()
+    .min_by_key(|(connections, _)| *connections)
+    .unwrap_or((1, Bound::Usual));
+    ((all as usize / reactors.max(1)).max(1), bound)
 }
 
 /// Most descriptors that [`raise_descriptor_limit`] asks for where the hard limit is higher still.
@@ -110,30 +160,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_is_read_in_cores() {
-        assert_eq!(quota("150000 100000\n"), Some(1.5));
-        assert_eq!(quota("max 100000\n"), None);
-        assert_eq!(quota("nonsense"), None);
-        assert_eq!(quota("100000 0"), None);
-    }
-
-    #[test]
-    fn the_tightest_quota_of_the_path_counts() {
-        let root = std::env::temp_dir().join(format!("plimsoll-cgroup-{}", std::process::id()));
-        fs::create_dir_all(root.join("a/b")).unwrap();
-        fs::write(root.join("membership"), "0::/a/b\n").unwrap();
-        fs::write(root.join("a/cpu.max"), "50000 100000\n").unwrap();
-        fs::write(root.join("a/b/cpu.max"), "max 100000\n").unwrap();
-        let quota = cgroup_quota(&root.join("membership"), &root);
-        fs::remove_dir_all(&root).unwrap();
-        assert_eq!(quota, Some(0.5));
-        assert_eq!(Cores { affinity: 4, quota }.usable(), 1);
-    }
-
-    #[test]
     fn a_fraction_of_a_core_rounds_up_and_the_mask_still_binds() {
         assert_eq!(Cores { affinity: 4, quota: Some(2.5) }.usable(), 3);
         assert_eq!(Cores { affinity: 2, quota: Some(8.0) }.usable(), 2);
         assert_eq!(Cores { affinity: 2, quota: None }.usable(), 2);
+    }
+
+    #[test]
+    fn connections_fit_into_descriptors_and_into_half_of_the_memory() {
+        let of = |bytes| Memory { bytes, is_limited: true };
+        let plenty = of(1 << 40);
+        assert_eq!(connections(None, plenty, 2), (32_768, Bound::Usual));
+        assert_eq!(connections(Some(1064), plenty, 4), (250, Bound::Descriptors));
+        assert_eq!(connections(Some(1 << 20), of(CONNECTION_BYTES * 2000), 2), (500, Bound::Memory));
+        assert_eq!(connections(Some(1), of(1), 4).0, 1, "there is always one");
+        let here = Memory::detect();
+        assert!(here.bytes > 16 << 20, "{here:?}");
     }
 }

@@ -15,13 +15,30 @@ pub const BACKLOG: u32 = 4096;
 /// # Errors
 /// The address is taken, not this host's, or not permitted.
 pub fn listen(address: SocketAddr, count: usize, backlog: u32) -> io::Result<Vec<OwnedFd>> {
-    if count == 1 {
+    listen_and_bind(address, count, 0, backlog)
+}
+
+/// The same, and `more` sockets behind them that are bound to the address but get no connections before they are told to
+/// [`begin`].
+pub(crate) fn listen_and_bind(
+    address: SocketAddr,
+    count: usize,
+    more: usize,
+    backlog: u32,
+) -> io::Result<Vec<OwnedFd>> {
+    if count + more == 1 {
         return Ok(vec![open(address, false, backlog)?.into()]);
     }
     // With SO_REUSEPORT a second server of the same user could share the port unnoticed, and each would get
     // a part of the connections. So the port is first taken without it, as proof that nobody listens there.
     let address = local_address(&open(address, false, 0)?)?;
-    (0..count).map(|_| open(address, true, backlog).map(OwnedFd::from)).collect()
+    let backlogs = std::iter::repeat_n(backlog, count).chain(std::iter::repeat_n(0, more));
+    backlogs.map(|backlog| open(address, true, backlog).map(OwnedFd::from)).collect()
+}
+
+/// Lets a socket that is bound listen, with room for so many connections that wait to be accepted.
+pub(crate) fn begin(socket: &OwnedFd, backlog: u32) -> rustix::io::Result<()> {
+    rustix::net::listen(socket, backlog.min(i32::MAX as u32) as i32)
 }
 
 /// The address a listening socket is bound to.
@@ -51,6 +68,8 @@ fn open(address: SocketAddr, shared: bool, backlog: u32) -> io::Result<Socket> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -58,6 +77,28 @@ mod tests {
         let sockets = listen(([127, 0, 0, 1], 0).into(), 3, 16).unwrap();
         let ports: Vec<u16> = sockets.iter().map(|socket| local_address(socket).unwrap().port()).collect();
         assert!(ports[0] != 0 && ports.iter().all(|port| *port == ports[0]), "{ports:?}");
+    }
+
+    #[test]
+    fn one_that_is_only_bound_gets_no_connections_until_it_begins() {
+        let sockets = listen_and_bind(([127, 0, 0, 1], 0).into(), 1, 1, 16).unwrap();
+        let address = local_address(&sockets[0]).unwrap();
+        // So many connections come; how many of them each socket gets. The last may take a moment to be there.
+        let shares = |connections| {
+            (0..connections).for_each(|_| drop(std::net::TcpStream::connect(address).unwrap()));
+            let (mut shares, since) = ([0; 2], Instant::now());
+            while shares.iter().sum::<usize>() < connections && since.elapsed() < Duration::from_secs(20) {
+                for (share, socket) in shares.iter_mut().zip(&sockets) {
+                    *share += usize::from(rustix::net::accept(socket).is_ok());
+                }
+            }
+            shares
+        };
+        (0..4).for_each(|_| assert_eq!(shares(4), [4, 0]));
+        begin(&sockets[1], 64).unwrap();
+        begin(&sockets[0], 64).unwrap();
+        let [first, second] = shares(50);
+        assert!(first > 0 && second > 0 && first + second == 50, "{first} {second}");
     }
 
     #[test]

@@ -5,23 +5,27 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::accept::{Accepted, BESIDE, LAST_CALL, PAUSE, accept, refuse};
+use crate::accept::{Accepted, BESIDE, PAUSE, accept, last_call, refuse};
 use crate::driver::{Driver, Limits};
 use crate::executor::Executor;
 use crate::host;
 use crate::inbox::Inbox;
+use crate::listen::begin;
 use crate::meter::Counters;
 use crate::op::Error;
+use crate::pressure::Pressure;
 use crate::rebalance::{Arrival, Exchange, Mover};
 use crate::service::{Connections, Service};
 use crate::stop::{Stop, both, either};
 use crate::stream::{Io, Listener, Stream};
-use crate::timer::Deadline;
 
 /// One slot in so many is kept free, as long as there are idle connections that can make room.
 const SPARE: usize = 64;
+
+/// While memory is scarce one connection in so many is to end at each look, of those that are idle.
+const SHED: usize = 4;
 
 /// How often it is looked whether slots are scarce, and how often while they are.
 const LOOK: Duration = Duration::from_secs(1);
@@ -31,6 +35,8 @@ const LOOK_WHEN_SCARCE: Duration = Duration::from_millis(200);
 pub(crate) enum Source {
     /// A listening socket, its own or one that all reactors share.
     Listener(OwnedFd, Sharing),
+    /// A socket of its own that is bound and does not listen yet, and how many connections may wait there once it does.
+    Bound(OwnedFd, u32),
     /// The acceptor.
     Inbox(Arc<Inbox<Accepted>>),
 }
@@ -52,6 +58,8 @@ pub(crate) struct Reactor<S> {
     /// How connections move between the reactors, if they do.
     pub(crate) exchange: Option<Arc<Exchange>>,
     pub(crate) stop: Stop,
+    /// Whether memory is scarce.
+    pub(crate) pressure: Pressure,
     pub(crate) drain: Duration,
     /// The only processor it runs on, if it is to stay on one.
     pub(crate) cpu: Option<usize>,
@@ -60,9 +68,7 @@ pub(crate) struct Reactor<S> {
 impl<S: Service> Reactor<S> {
     /// Runs on the calling thread until stopped and drained; calls `up` when it serves.
     pub(crate) fn run<D: Driver>(self, up: &dyn Fn()) -> io::Result<()> {
-        if let Some(cpu) = self.cpu {
-            host::pin(&[cpu])?;
-        }
+        self.cpu.map_or(Ok(()), |cpu| host::pin(&[cpu]))?;
         let io = Io::new(D::open(Limits { sockets: self.capacity + BESIDE })?);
         let local = self.service.on_reactor(self.index, &io);
         let executor = Executor::new(self.capacity, io.driver().unpark());
@@ -82,14 +88,17 @@ impl<S: Service> Reactor<S> {
             Counters::count(counter);
             let connection = local.serve(stream, peer, closing.clone());
             let counters = self.counters.clone();
-            let task = async move {
+            // There is room: it was looked at above, and only this thread fills it.
+            let _ = executor.spawn(async move {
                 connection.await;
                 Counters::count(&counters.closed);
-            };
-            // There is room: it was looked at above, and only this thread fills it.
-            let _ = executor.spawn(task);
+            });
         };
-        let admit = |(fd, peer)| take(Arrival { fd, peer, answers: 0 }, &self.counters.accepted);
+        let admit = |(fd, peer)| {
+            let arrival = Arrival { fd, peer, answers: 0 };
+            let kept = hand_on(self.exchange.as_deref(), self.index, arrival);
+            kept.into_iter().for_each(|arrival| take(arrival, &self.counters.accepted));
+        };
         let welcome = |arrival| take(arrival, &self.counters.moved_in);
         let ended = executor.run(&io, &self.counters.meter, || local.end_of_turn(), async {
             self.stop.watch().await;
@@ -98,7 +107,7 @@ impl<S: Service> Reactor<S> {
                 Counters::count(&self.counters.paused);
                 room().await;
             };
-            let new = self.source.bring(&io, &self.stop, &admit, pause, up);
+            let new = self.source.bring(&io, (&self.stop, &self.pressure), &admit, pause, up);
             let moved = async {
                 let Some(exchange) = &self.exchange else { return };
                 let full = || executor.is_full();
@@ -106,11 +115,10 @@ impl<S: Service> Reactor<S> {
             };
             let watch = watch(self.exchange.as_deref().filter(|_| self.index == 0), &io, &self.stop);
             let make_room = |connections| local.make_room(connections);
-            let room =
-                keep_room(&io, &self.stop, &executor, self.capacity, &self.counters.refused, make_room);
+            let switches = (&self.stop, &self.pressure);
+            let room = keep_room(&io, switches, &executor, self.capacity, &self.counters.refused, make_room);
             both(both(both(new, moved), watch), room).await?;
-            // By the clock: the driver's time is that of its last look, before all that was taken in since.
-            io.sleep(Deadline::at(Instant::now() + LAST_CALL)).await;
+            io.sleep(last_call()).await;
             finish(&io, &executor, &closing, self.drain).await;
             Ok::<(), Error>(())
         });
@@ -126,26 +134,35 @@ impl Source {
     async fn bring<D: Driver>(
         self,
         io: &Io<D>,
-        stop: &Stop,
+        (stop, pressure): (&Stop, &Pressure),
         admit: &impl Fn(Accepted),
         pause: impl AsyncFn(),
         up: &dyn Fn(),
     ) -> Result<(), Error> {
-        match self {
+        let listener = match self {
             Source::Inbox(inbox) => {
                 up();
                 take_in(&inbox, stop, admit).await;
+                return Ok(());
             }
-            Source::Listener(fd, sharing) => {
-                let listener = match sharing {
-                    Sharing::Own => Listener::new(io, fd)?,
-                    Sharing::Shared => Listener::shared(io, fd)?,
-                };
-                up();
-                accept(listener, stop, async |accepted| admit(accepted), pause).await;
+            Source::Listener(fd, Sharing::Own) => Listener::new(io, fd)?,
+            Source::Listener(fd, Sharing::Shared) => Listener::shared(io, fd)?,
+            Source::Bound(fd, backlog) => {
+                begin(&fd, backlog)?;
+                Listener::new(io, fd)?
             }
-        }
+        };
+        up();
+        accept(listener, stop, pressure, async |accepted| admit(accepted), pause).await;
         Ok(())
+    }
+}
+
+/// Hands a new connection on, where the reactor that it came to rests; gives it back where it stays.
+fn hand_on(exchange: Option<&Exchange>, reactor: usize, arrival: Arrival) -> Option<Arrival> {
+    match exchange {
+        Some(exchange) => exchange.hand_on(reactor, arrival),
+        None => Some(arrival),
     }
 }
 
@@ -156,10 +173,11 @@ async fn watch<D: Driver>(exchange: Option<&Exchange>, io: &Io<D>, stop: &Stop) 
     }
 }
 
-/// Has idle connections end where slots are scarce, or somebody was turned away for want of one, until stopped.
+/// Has idle connections end where slots are scarce, or somebody was turned away for want of one, or memory is scarce, until
+/// stopped.
 async fn keep_room<D: Driver, F: Future<Output = ()>>(
     io: &Io<D>,
-    stop: &Stop,
+    (stop, pressure): (&Stop, &Pressure),
     executor: &Executor<F>,
     capacity: usize,
     refused: &AtomicU64,
@@ -171,7 +189,10 @@ async fn keep_room<D: Driver, F: Future<Output = ()>>(
         let now = refused();
         let spare = (capacity / SPARE).max(usize::from(now != seen));
         seen = now;
-        let missing = (executor.live() + spare).saturating_sub(capacity);
+        let missing = match pressure.is_on() {
+            true => executor.live().div_ceil(SHED),
+            false => (executor.live() + spare).saturating_sub(capacity),
+        };
         make_room(missing);
         if missing > 0 {
             executor.wake_all();

@@ -1,5 +1,7 @@
 //! Starting and stopping: a topology becomes threads, and the threads become a running server.
 
+use std::cell::Cell;
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -13,12 +15,16 @@ use crate::balance::Balancer;
 use crate::driver::Driver;
 use crate::driver::epoll::Epoll;
 use crate::driver::uring::Uring;
+use crate::host;
 use crate::inbox::Inbox;
-use crate::listen::{listen, local_address};
+use crate::listen::{BACKLOG, listen_and_bind, local_address};
+use crate::lookout::Lookout;
 use crate::meter::Counters;
+use crate::pressure::Pressure;
 use crate::reactor::{Reactor, Sharing, Source};
 use crate::rebalance::Exchange;
 use crate::service::Service;
+use crate::shift::{Follower, Shift, Starter};
 use crate::stop::Stop;
 use crate::threads::Threads;
 use crate::topology::{Kind, Spread, Topology};
@@ -36,6 +42,27 @@ pub struct Settings {
     pub drain: Duration,
     /// Processors for the reactors, one for each in turn; without any the kernel chooses.
     pub cpus: Vec<usize>,
+    /// How many processors may be used now; asked every second where the number of reactors
+    /// [follows](Topology::follows_processors) that, on a thread that asks for nothing else.
+    pub usable: fn() -> usize,
+    /// The share of the memory's limit that is in use now, 0 to 1, if it has one; asked every second on the same thread. While
+    /// it is 0.9 or more idle connections end, and accepting pauses. `None` for a server that does not care.
+    pub memory: Option<fn() -> Option<f64>>,
+}
+
+impl Settings {
+    /// The usual ones: a server that heeds what the host grants.
+    pub fn new(topology: Topology, address: SocketAddr) -> Self {
+        Settings {
+            topology,
+            address,
+            backlog: BACKLOG,
+            drain: Duration::from_secs(10),
+            cpus: Vec::new(),
+            usable: host::usable,
+            memory: Some(host::memory_in_use),
+        }
+    }
 }
 
 /// A server that runs in threads of its own.
@@ -45,6 +72,8 @@ pub struct Running {
     threads: Vec<JoinHandle<()>>,
     reports: mpsc::Receiver<Report>,
     counters: Vec<Arc<Counters>>,
+    shift: Shift,
+    pressure: Pressure,
 }
 
 /// What a thread tells of itself.
@@ -62,24 +91,31 @@ enum Report {
 /// what it needs.
 pub fn start<S: Service>(settings: &Settings, service: Arc<S>) -> io::Result<Running> {
     settings.topology.check().map_err(io::Error::other)?;
-    let listeners = match settings.topology.spread {
-        Spread::ReusePort => settings.topology.reactors,
-        Spread::Acceptor | Spread::Shared => 1,
+    let topology = &settings.topology;
+    let (listeners, later) = match topology.spread {
+        Spread::ReusePort => (topology.reactors, topology.owners() - topology.reactors),
+        Spread::Acceptor | Spread::Shared => (1, 0),
     };
-    let listeners = listen(settings.address, listeners, settings.backlog)?;
+    let listeners = listen_and_bind(settings.address, listeners, later, settings.backlog)?;
     let (report, reports) = mpsc::channel();
     let mut running = Running {
         address: local_address(&listeners[0])?,
         stop: Stop::default(),
         threads: Vec::new(),
         reports,
-        counters: (0..settings.topology.owners()).map(|_| Arc::default()).collect(),
+        counters: (0..topology.owners()).map(|_| Arc::default()).collect(),
+        shift: Shift::of(topology.reactors),
+        pressure: Pressure::default(),
     };
-    match settings.topology.driver {
+    let follower = match topology.driver {
         Kind::Blocking => running.start_threads(settings, service, listeners, &report)?,
         Kind::Epoll => running.start_reactors::<Epoll, S>(settings, &service, listeners, &report)?,
         Kind::Uring => running.start_reactors::<Uring, S>(settings, &service, listeners, &report)?,
-    }
+    };
+    running.look_out(
+        Lookout { follower, memory: settings.memory, pressure: running.pressure.clone() },
+        &report,
+    )?;
     running.wait_until_up()?;
     Ok(running)
 }
@@ -87,18 +123,23 @@ pub fn start<S: Service>(settings: &Settings, service: Arc<S>) -> io::Result<Run
 type Acceptor = (OwnedFd, Vec<Arc<Inbox<Accepted>>>);
 
 /// Where each reactor's connections come from, and what the acceptor needs if there is one.
-fn sources(topology: &Topology, mut listeners: Vec<OwnedFd>) -> io::Result<(Vec<Source>, Option<Acceptor>)> {
-    let reactors = topology.reactors;
+fn sources(settings: &Settings, mut listeners: Vec<OwnedFd>) -> io::Result<(Vec<Source>, Option<Acceptor>)> {
+    let topology = &settings.topology;
+    let reactors = 0..topology.owners();
     Ok(match topology.spread {
         Spread::ReusePort => {
-            (listeners.into_iter().map(|fd| Source::Listener(fd, Sharing::Own)).collect(), None)
+            let source = |(index, fd)| match index < topology.reactors {
+                true => Source::Listener(fd, Sharing::Own),
+                false => Source::Bound(fd, settings.backlog),
+            };
+            (listeners.into_iter().enumerate().map(source).collect(), None)
         }
         Spread::Shared => {
             let share = |_| Ok(Source::Listener(listeners[0].try_clone()?, Sharing::Shared));
-            ((0..reactors).map(share).collect::<io::Result<_>>()?, None)
+            (reactors.map(share).collect::<io::Result<_>>()?, None)
         }
         Spread::Acceptor => {
-            let inboxes: Vec<_> = (0..reactors).map(|_| Arc::new(Inbox::default())).collect();
+            let inboxes: Vec<_> = reactors.map(|_| Arc::new(Inbox::default())).collect();
             let sources = inboxes.iter().cloned().map(Source::Inbox).collect();
             (sources, listeners.pop().map(|listener| (listener, inboxes)))
         }
@@ -106,18 +147,21 @@ fn sources(topology: &Topology, mut listeners: Vec<OwnedFd>) -> io::Result<(Vec<
 }
 
 impl Running {
-    /// Starts the threads that own many connections each.
+    /// Starts the threads that own many connections each; gives what lets their number follow the processors, if it does.
     fn start_reactors<D: Driver, S: Service>(
         &mut self,
         settings: &Settings,
         service: &Arc<S>,
         listeners: Vec<OwnedFd>,
         report: &mpsc::Sender<Report>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Option<Follower>> {
         let topology = &settings.topology;
-        let (sources, acceptor) = sources(topology, listeners)?;
+        let (sources, acceptor) = sources(settings, listeners)?;
         let each = self.counters.clone();
-        let exchange = topology.rebalances().then(|| Arc::new(Exchange::new(&each, topology.connections)));
+        let exchange = topology
+            .rebalances()
+            .then(|| Arc::new(Exchange::new(&each, topology.connections, self.shift.clone())));
+        let mut later = VecDeque::new();
         for (index, (source, counters)) in sources.into_iter().zip(&each).enumerate() {
             let reactor = Reactor {
                 index,
@@ -127,22 +171,33 @@ impl Running {
                 counters: counters.clone(),
                 exchange: exchange.clone(),
                 stop: self.stop.clone(),
+                pressure: self.pressure.clone(),
                 drain: settings.drain,
                 cpu: settings.cpus.get(index % settings.cpus.len().max(1)).copied(),
             };
-            self.spawn(format!("reactor-{index}"), report, move |up| reactor.run::<D>(up))?;
+            let name = format!("reactor-{index}");
+            let run = move |up: &dyn Fn()| reactor.run::<D>(up);
+            if index < topology.reactors {
+                self.spawn(name, report, run)?;
+            } else {
+                later.push_back(starter(name, report, &self.stop, run));
+            }
         }
-        let Some((listener, inboxes)) = acceptor else { return Ok(()) };
+        let usable = settings.usable;
+        let follows = exchange.filter(|_| topology.follows_processors());
+        let follower = follows.map(|exchange| Follower { exchange, usable, later, threads: Vec::new() });
+        let Some((listener, inboxes)) = acceptor else { return Ok(follower) };
         let counters = Arc::new(Counters::default());
         self.counters.push(counters.clone());
-        let balancer = Balancer::new(topology.balance, &each, Instant::now());
-        let stop = self.stop.clone();
+        let balancer = Balancer::new(topology.balance, &each, self.shift.clone(), Instant::now());
+        let (stop, pressure) = (self.stop.clone(), self.pressure.clone());
         self.spawn("acceptor".into(), report, move |up| {
-            let result = run_acceptor::<D>(listener, &inboxes, balancer, &counters, &stop, up);
+            let result = run_acceptor::<D>(listener, &inboxes, balancer, &counters, (&stop, &pressure), up);
             // However it ended: the reactors wait for this before they let their last connections finish.
             inboxes.iter().for_each(|inbox| inbox.close());
             result
-        })
+        })?;
+        Ok(follower)
     }
 
     /// Starts the acceptor of threads that own one connection each; it starts them.
@@ -152,7 +207,7 @@ impl Running {
         service: Arc<S>,
         mut listeners: Vec<OwnedFd>,
         report: &mpsc::Sender<Report>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Option<Follower>> {
         self.counters.push(Arc::default());
         let listener = listeners.pop().ok_or(io::ErrorKind::NotFound)?;
         let threads = Threads {
@@ -161,10 +216,55 @@ impl Running {
             service,
             counters: self.counters.clone(),
             stop: self.stop.clone(),
+            pressure: self.pressure.clone(),
             drain: settings.drain,
         };
-        self.spawn("acceptor".into(), report, move |up| threads.run(up))
+        self.spawn("acceptor".into(), report, move |up| threads.run(up))?;
+        Ok(None)
     }
+
+    /// Starts the thread that looks at what the host grants, if there is anything to look at.
+    fn look_out(&mut self, lookout: Lookout, report: &mpsc::Sender<Report>) -> io::Result<()> {
+        if lookout.follower.is_none() && lookout.memory.is_none() {
+            return Ok(());
+        }
+        let stop = self.stop.clone();
+        self.spawn("lookout".into(), report, move |up| {
+            up();
+            lookout.run(&stop)
+        })
+    }
+}
+
+/// What starts a reactor while the server runs. One that does not come to serve is no reason to end it; one that fails later
+/// is, as with those that were there from the start.
+fn starter(
+    name: String,
+    report: &mpsc::Sender<Report>,
+    stop: &Stop,
+    body: impl FnOnce(&dyn Fn()) -> io::Result<()> + Send + 'static,
+) -> Starter {
+    let (report, stop) = (report.clone(), stop.clone());
+    Box::new(move || {
+        let (begun, begins) = mpsc::channel();
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            let up = Cell::new(false);
+            let result = body(&|| {
+                up.set(true);
+                let _ = begun.send(Ok(()));
+            });
+            if !up.get() {
+                let _ = begun.send(result);
+                return;
+            }
+            if result.is_err() {
+                stop.set();
+            }
+            let _ = report.send(Report::Ended(result));
+        })?;
+        begins.recv().map_err(|_| io::Error::other("it panicked as it started"))??;
+        Ok(thread)
+    })
 }
 
 impl Running {
@@ -221,9 +321,15 @@ impl Running {
         self.stop.clone()
     }
 
-    /// The counters of every thread that owns connections, and last those of the acceptor where there is one.
+    /// The counters of every thread that owns connections, or will where it is started later, and last those of the acceptor
+    /// where there is one.
     pub fn counters(&self) -> &[Arc<Counters>] {
         &self.counters
+    }
+
+    /// How many of the reactors work.
+    pub fn shift(&self) -> Shift {
+        self.shift.clone()
     }
 
     /// Waits until every thread has ended.

@@ -4,7 +4,9 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Poll, Waker};
+use std::task::{Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
 
 /// A switch that goes from off to on once.
 #[derive(Clone, Default)]
@@ -34,6 +36,17 @@ impl Stop {
     /// Wakes this waker when the switch turns on.
     fn tell(&self, waker: Waker) {
         self.0.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(waker);
+    }
+
+    /// Lets so much time pass between two turns of `work` on the calling thread, until the switch turns on.
+    pub(crate) fn every(&self, pause: Duration, mut work: impl FnMut()) {
+        self.tell(Arc::new(Parked(thread::current())).into());
+        while !self.is_set() {
+            thread::park_timeout(pause);
+            if !self.is_set() {
+                work();
+            }
+        }
     }
 
     /// Turns the switch on and wakes all who watch it.
@@ -69,6 +82,15 @@ impl Stop {
             future.as_mut().poll(context).map(Some)
         })
         .await
+    }
+}
+
+/// A thread that is woken in its sleep.
+struct Parked(Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 

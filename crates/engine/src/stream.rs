@@ -200,14 +200,13 @@ impl<D: Driver> Stream<D> {
         }
     }
 
-    /// Sends what the socket takes at once and drops it from `buf`. `None` where that cannot be told: then
-    /// [`send`](Self::send) does it.
-    pub fn send_now(&self, buf: &mut Buf, more: More) -> Option<Result<usize, Error>> {
-        self.io.driver().send_now(self.socket, buf, more)
-    }
-
     /// Sends at least one byte of the content of `buf` and drops what was sent.
-    pub async fn send(&self, buf: Buf, more: More, until: Deadline) -> (Buf, Result<usize, Error>) {
+    pub async fn send(&self, mut buf: Buf, more: More, until: Deadline) -> (Buf, Result<usize, Error>) {
+        // Nearly always the socket takes all of it, and nothing is under way.
+        let sent = self.io.driver().send_now(self.socket, &mut buf, more);
+        if let Some(sent) = sent {
+            return (buf, sent);
+        }
         match self.io.operation(Op::Send(self.socket, buf, more), until).await {
             Done::Sent(buf, result) => (buf, result),
             other => unreachable!("send was answered {other:?}"),

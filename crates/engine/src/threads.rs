@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::accept::{Accepted, BESIDE, LAST_CALL, PAUSE, accept, refuse};
+use crate::accept::{Accepted, BESIDE, accept, last_call, pause, refuse};
 use crate::driver::blocking::Blocking;
 use crate::driver::epoll::Epoll;
 use crate::driver::{Driver, Limits};
@@ -19,13 +19,16 @@ use crate::executor::Executor;
 use crate::interrupt::Interrupts;
 use crate::meter::Counters;
 use crate::op::Error;
+use crate::pressure::Pressure;
 use crate::service::{Connections, Service};
 use crate::stop::{Stop, either};
 use crate::stream::{Io, Listener, Stream};
 use crate::sync::{Mutex, lock};
-use crate::timer::Deadline;
 use crate::topology::{Queue, Topology};
 use crate::workers::{Class, Setup, Workers};
+
+/// How often it is looked whether idle connections are to be closed, where nobody comes.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How often idle connections are closed while others wait for a thread.
 const RELIEF: Duration = Duration::from_millis(20);
@@ -45,6 +48,8 @@ pub(crate) struct Threads<S> {
     /// Those of each thread, and last the acceptor's.
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) stop: Stop,
+    /// Whether memory is scarce.
+    pub(crate) pressure: Pressure,
     pub(crate) drain: Duration,
 }
 
@@ -237,17 +242,14 @@ impl<S: Service> Threads<S> {
                 }
             }
         };
-        let pause = async || {
-            Counters::count(&own.paused);
-            io.sleep(io.deadline(PAUSE)).await;
-        };
+        let pause = async || pause(&io, &own).await;
         let ended = executor.run(&io, &own.meter, || {}, async {
             self.stop.watch().await;
             let listener = Listener::new(&io, self.listener)?;
             up();
-            either(accept(listener, &self.stop, hand_over, pause), relieve(&io, crew, interrupts)).await;
-            // By the clock, as with reactors.
-            io.sleep(Deadline::at(Instant::now() + LAST_CALL)).await;
+            let accepting = accept(listener, &self.stop, &self.pressure, hand_over, pause);
+            either(accepting, relieve(&io, || crew.is_behind() || self.pressure.is_on(), interrupts)).await;
+            io.sleep(last_call()).await;
             closing.set();
             interrupts.close();
             crew.close();
@@ -267,16 +269,21 @@ impl<S: Service> Threads<S> {
     }
 }
 
-/// Closes idle connections while others wait and no thread is free: a thread that keeps an idle connection open would
-/// make them wait for as long as it may idle.
-async fn relieve(io: &Io<Epoll>, crew: &dyn Crew, interrupts: &Interrupts) {
+/// Closes idle connections while that is needed: others wait and no thread is free, where a thread that keeps an idle
+/// connection open would make them wait for as long as it may idle, or memory is scarce.
+async fn relieve(io: &Io<Epoll>, is_needed: impl Fn() -> bool, interrupts: &Interrupts) {
     let mut next = 0;
     loop {
-        // Looked at whenever something was accepted, since that is the same task.
-        poll_fn(|_| if crew.is_behind() { Poll::Ready(()) } else { Poll::Pending }).await;
+        // Looked at whenever something was accepted, since that is the same task, and now and then: memory becomes scarce also
+        // where nobody comes.
+        let needed = poll_fn(|_| if is_needed() { Poll::Ready(()) } else { Poll::Pending });
+        either(needed, io.sleep(io.deadline(LOOK))).await;
+        if !is_needed() {
+            continue;
+        }
         io.sleep(io.deadline(RELIEF)).await;
         for _ in 0..interrupts.places().min(LOOKED_AT) {
-            if !crew.is_behind() {
+            if !is_needed() {
                 break;
             }
             next = (next + 1) % interrupts.places();

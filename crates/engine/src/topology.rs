@@ -13,6 +13,9 @@ pub struct Topology {
     pub driver: Kind,
     /// Reactors: threads that own many connections each. 0 with the blocking driver, whose workers own one each.
     pub reactors: usize,
+    /// Most reactors: how many of them work follows the processors that may be used, and `reactors` is how many are started
+    /// at first. 0 for a number that stays.
+    pub most_reactors: usize,
     /// How connections come to the threads that own them.
     pub spread: Spread,
     /// Which reactor the acceptor gives the next connection to; without an acceptor it says nothing.
@@ -41,14 +44,28 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Threads that own connections.
+    /// Threads that own connections, at most.
     pub fn owners(&self) -> usize {
-        if self.driver == Kind::Blocking { self.workers } else { self.reactors }
+        if self.driver == Kind::Blocking { self.workers } else { self.reactors.max(self.most_reactors) }
     }
 
     /// Whether there is more than one place for a connection to be, and it may move.
     pub fn rebalances(&self) -> bool {
-        self.driver != Kind::Blocking && self.reactors > 1 && self.rebalance == Rebalance::On
+        self.driver != Kind::Blocking && self.owners() > 1 && self.rebalance == Rebalance::On
+    }
+
+    /// Lets the number of reactors follow the processors that may be used, of which the affinity mask has `affinity`.
+    pub fn following(self, affinity: usize) -> Self {
+        if self.driver == Kind::Blocking || affinity < 2 {
+            return self;
+        }
+        let most_reactors = affinity.max(self.reactors).min(MOST_REACTORS);
+        Topology { most_reactors, rebalance: Rebalance::On, ..self }
+    }
+
+    /// Whether the number of reactors that work follows the processors that may be used.
+    pub fn follows_processors(&self) -> bool {
+        self.most_reactors > 0 && self.rebalances()
     }
 
     /// Threads that handle requests.
@@ -69,7 +86,7 @@ impl Topology {
         match (self.driver, self.workers, self.pool) {
             (Kind::Blocking, ..) | (_, 0, _) => 0,
             (_, _, Pool::Shared) => 1,
-            (_, _, Pool::PerReactor) => self.reactors,
+            (_, _, Pool::PerReactor) => self.owners(),
         }
     }
 }

@@ -152,15 +152,7 @@ impl<D: Driver> Transport for Tcp<D> {
     }
 
     async fn flush(&mut self, more: More, until: Deadline) -> Result<(), Error> {
-        while let Some(buf) = &mut self.output
-            && !buf.is_empty()
-        {
-            // Nearly always the socket takes all of it, and the buffer need not travel.
-            if let Some(sent) = self.stream.send_now(buf, more) {
-                sent?;
-                continue;
-            }
-            let Some(buf) = self.output.take() else { break };
+        while let Some(buf) = self.output.take_if(|buf| !buf.is_empty()) {
             let (buf, result) = self.stream.send(buf, more, until).await;
             self.output = Some(buf);
             result?;

@@ -17,7 +17,7 @@ use rustix::net::{self, Shutdown};
 use super::alarm::Alarm;
 use super::attempt::{accept, connect, receive, send, send_file};
 use super::{
-    Driver, Lane, Limits, Side, Started, Ticket, failed, reset_on_close, socket_of, table, timespec,
+    Driver, Lane, Limits, Side, Started, Ticket, failed, given_up, reset_on_close, socket_of, table, timespec,
 };
 use crate::buf::{Buf, Pool};
 use crate::op::{Done, Error, More, Op, Socket};
@@ -156,8 +156,7 @@ impl Driver for Epoll {
             },
         };
         let lane = Lane { socket: index, side: Side::of(&op) };
-        let hopeful = self.entries[index as usize].ready[lane.side as usize] || matches!(op, Op::Shutdown(_));
-        let op = match if hopeful { self.attempt(lane, op) } else { Err(op) } {
+        let op = match self.attempt(lane, op) {
             Ok(done) => return Started::Done(done),
             Err(op) => op,
         };
@@ -184,22 +183,19 @@ impl Driver for Epoll {
         let (lane, now) = (ticket.0, self.now_nanos);
         let ready = self.entries[lane.socket as usize].ready[lane.side as usize];
         let wait = self.wait(lane);
+        let given_up = given_up(wait.canceled, &wait.timer, now);
         // Where nothing has happened the operation stays where it is.
-        if (ready || wait.canceled || wait.timer.due <= now)
+        if (ready || given_up.is_some())
             && let Some(op) = wait.op.take()
         {
             let op = match self.attempt(lane, op) {
                 Ok(done) => return Poll::Ready(self.end(lane, done)),
                 Err(op) => op,
             };
-            let wait = self.wait(lane);
-            if wait.canceled {
-                return Poll::Ready(self.end(lane, failed(op, Error::Canceled)));
+            if let Some(error) = given_up {
+                return Poll::Ready(self.end(lane, failed(op, error)));
             }
-            if wait.timer.due <= now {
-                return Poll::Ready(self.end(lane, failed(op, Error::TimedOut)));
-            }
-            wait.op = Some(op);
+            self.wait(lane).op = Some(op);
         }
         let wait = self.wait(lane);
         if !wait.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {

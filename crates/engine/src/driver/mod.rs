@@ -22,7 +22,7 @@ use rustix::net::{SendFlags, sockopt};
 
 use crate::buf::Buf;
 use crate::op::{Done, Error, More, Op, Socket};
-use crate::timer::Deadline;
+use crate::timer::{Deadline, Nanos, Timer};
 use crate::unpark::Unpark;
 
 /// Bytes of a file per operation. The reader can then take them while they are still in the cache, and other
@@ -153,6 +153,11 @@ impl Lane {
     pub(crate) fn of_key(key: u32) -> Lane {
         Lane { socket: key / 2, side: if key.is_multiple_of(2) { Side::Read } else { Side::Write } }
     }
+}
+
+/// Why an operation should end without having happened, if it should.
+fn given_up(canceled: bool, timer: &Timer, now: Nanos) -> Option<Error> {
+    if canceled { Some(Error::Canceled) } else { (timer.due <= now).then_some(Error::TimedOut) }
 }
 
 /// The socket an operation is on; `None` for a sleep.

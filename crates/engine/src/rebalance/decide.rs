@@ -78,7 +78,9 @@ impl Decider {
             self.shares.clear();
             return if self.rest == 0 { Some(Vec::new()) } else { None };
         }
-        if self.shares.is_empty() {
+        // There may be more of them than at the last look, or fewer.
+        if self.shares.len() != loads.len() {
+            self.uneven = 0;
             self.shares = loads.iter().map(|load| load.busy).collect();
         }
         for (share, load) in self.shares.iter_mut().zip(loads) {

@@ -3,6 +3,8 @@
 //! Every so often the first reactor looks at how busy each one was and leaves an order with those that should give some
 //! of their work away. A connection that has answered all it was asked looks whether there is an order, and goes if its
 //! own share of the work fits it. It takes its socket along, with whatever the client has sent meanwhile.
+//!
+//! Of a reactor that rests every connection leaves in this way, and new ones are handed on as they come.
 
 mod decide;
 
@@ -16,6 +18,7 @@ use crate::counter::add;
 use crate::driver::Driver;
 use crate::inbox::Inbox;
 use crate::meter::Counters;
+use crate::shift::Shift;
 use crate::stop::Stop;
 use crate::stream::Io;
 use crate::sync::{Mutex, lock};
@@ -30,6 +33,10 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 /// The busy share below which a reactor has not much to do.
 const IDLE: f64 = 0.05;
 
+/// One place in so many is left to those that come to a reactor by themselves: for the sake of one that moves nobody has to go,
+/// nor to be turned away.
+const KEPT_FREE: usize = 32;
+
 /// Looks for which a connection stays where it came to: at least one that saw all of it, and after a move so many that
 /// nothing goes back and forth.
 const STAY_NEW: u32 = 2;
@@ -39,7 +46,7 @@ const STAY_MOVED: u32 = 5;
 pub(crate) struct Arrival {
     pub(crate) fd: OwnedFd,
     pub(crate) peer: SocketAddr,
-    /// Requests it has answered so far; at least one.
+    /// Requests it has answered so far; 0 for a new one, which a reactor that rests has handed on.
     pub(crate) answers: u32,
 }
 
@@ -50,6 +57,7 @@ pub(crate) struct Exchange {
     /// Connections that each reactor can hold.
     capacity: usize,
     seats: Box<[Seat]>,
+    shift: Shift,
 }
 
 /// One reactor's part of it, in cache lines of its own.
@@ -58,19 +66,14 @@ struct Seat {
     counters: Arc<Counters>,
     /// Requests that its connections answered. Its thread writes.
     answered: AtomicU64,
-    /// Whether there is an order; a hint, so that looking takes no lock.
+    /// Whether there is an order, or the reactor rests; a hint, so that looking takes no lock.
     asked: AtomicBool,
     order: Mutex<Option<Order>>,
     inbox: Inbox<Arrival>,
 }
 
 impl Seat {
-    fn give(&self, order: Option<Order>) {
-        self.asked.store(order.is_some(), Ordering::Relaxed);
-        *lock(&self.order) = order;
-    }
-
-    /// Connections it has.
+    /// Connections it has, without those on their way.
     fn open(&self) -> u64 {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let Counters { accepted, moved_in, closed, .. } = &*self.counters;
@@ -79,8 +82,8 @@ impl Seat {
 }
 
 impl Exchange {
-    /// For reactors with these counters, of which each can hold `capacity` connections.
-    pub(crate) fn new(counters: &[Arc<Counters>], capacity: usize) -> Self {
+    /// For reactors with these counters, of which each can hold `capacity` connections, and those that work by this shift.
+    pub(crate) fn new(counters: &[Arc<Counters>], capacity: usize, shift: Shift) -> Self {
         let seat = |counters: &Arc<Counters>| Seat {
             counters: counters.clone(),
             answered: AtomicU64::new(0),
@@ -88,7 +91,65 @@ impl Exchange {
             order: Mutex::new(None),
             inbox: Inbox::default(),
         };
-        Exchange { look: AtomicU32::new(0), capacity, seats: counters.iter().map(seat).collect() }
+        Exchange { look: AtomicU32::new(0), capacity, seats: counters.iter().map(seat).collect(), shift }
+    }
+
+    /// Who works and who rests.
+    pub(crate) fn shift(&self) -> &Shift {
+        &self.shift
+    }
+
+    /// So many reactors work from now on, and the others rest.
+    pub(crate) fn set_working(&self, reactors: usize) {
+        self.shift.set_working(reactors);
+        // What was ordered before is void.
+        (0..self.seats.len()).for_each(|reactor| self.give(reactor, None));
+    }
+
+    fn rests(&self, reactor: usize) -> bool {
+        reactor >= self.shift.working()
+    }
+
+    /// Leaves an order with a reactor, or none.
+    fn give(&self, reactor: usize, order: Option<Order>) {
+        let seat = &self.seats[reactor];
+        let mut standing = lock(&seat.order);
+        *standing = order.filter(|order| !self.rests(order.to));
+        // Under the lock: who comes last has seen how many work.
+        seat.asked.store(standing.is_some() || self.rests(reactor), Ordering::Relaxed);
+    }
+
+    /// Where the connections of a reactor should go that rests: of those that work and have room, the one with the fewest.
+    /// `None` where it works itself, or nobody has room.
+    fn relief(&self, reactor: usize) -> Option<usize> {
+        let working = self.shift.working();
+        if reactor < working {
+            return None;
+        }
+        let seats = self.seats.iter().take(working).enumerate();
+        let taken = seats.map(|(index, seat)| (seat.open() + seat.inbox.waiting() as u64, index));
+        // Each reactor may give one at the same time.
+        let kept_free = (self.capacity / KEPT_FREE + self.seats.len()) as u64;
+        taken.filter(|(taken, _)| taken + kept_free < self.capacity as u64).min().map(|(_, index)| index)
+    }
+
+    /// Hands a new connection on that came to a reactor, if that rests; gives it back if it does not, or nobody takes it.
+    pub(crate) fn hand_on(&self, reactor: usize, arrival: Arrival) -> Option<Arrival> {
+        let Some(to) = self.relief(reactor) else { return Some(arrival) };
+        let sent = self.send(reactor, to, arrival);
+        if sent.is_ok() {
+            let counters = &self.seats[reactor].counters;
+            Counters::count(&counters.accepted);
+            Counters::count(&counters.closed);
+        }
+        sent.err()
+    }
+
+    /// Hands a connection over to a reactor; gives it back if that takes none any more.
+    fn send(&self, from: usize, to: usize, arrival: Arrival) -> Result<(), Arrival> {
+        self.seats[to].inbox.post(arrival)?;
+        Counters::count(&self.seats[from].counters.moved_out);
+        Ok(())
     }
 
     /// Where connections come in that move to this reactor.
@@ -103,7 +164,7 @@ impl Exchange {
         while stop.or(io.sleep(io.deadline(pause))).await.is_some() {
             pause = if watch.look(Instant::now()) { LOOK } else { IDLE_LOOK };
         }
-        self.seats.iter().for_each(|seat| seat.give(None));
+        (0..self.seats.len()).for_each(|reactor| self.give(reactor, None));
     }
 }
 
@@ -145,9 +206,10 @@ impl<'a> Watch<'a> {
         let loads = self.loads(now);
         // Before the orders: who follows one has seen the look that it came of.
         self.exchange.look.fetch_add(1, Ordering::Relaxed);
-        if let Some(orders) = self.decider.look(&loads) {
-            let seats = self.exchange.seats.iter().enumerate();
-            seats.for_each(|(at, seat)| seat.give(orders.iter().find(|order| order.from == at).copied()));
+        let working = self.exchange.shift.working().min(loads.len());
+        if let Some(orders) = self.decider.look(&loads[..working]) {
+            let order = |from| orders.iter().find(|order| order.from == from).copied();
+            (0..loads.len()).for_each(|reactor| self.exchange.give(reactor, order(reactor)));
         }
         loads.iter().any(|load| load.busy >= IDLE)
     }
@@ -196,18 +258,21 @@ impl Mover {
             (self.look, self.since) = (look, answers);
         }
         self.answers = answers;
-        asked && look.wrapping_sub(self.stays) as i32 >= 0
+        asked && (look.wrapping_sub(self.stays) as i32 >= 0 || self.exchange.rests(self.reactor as usize))
     }
 
-    /// The reactor it should move to, if the order has room for what it does.
+    /// The reactor it should move to, if its own rests, or the order has room for what it does.
     pub(crate) fn destination(&self) -> Option<usize> {
+        if self.exchange.rests(self.reactor as usize) {
+            return self.exchange.relief(self.reactor as usize);
+        }
         let seat = self.seat();
         let mut standing = lock(&seat.order);
         let order = standing.as_mut()?;
         let to = order.takes(f64::from(self.rate)).then_some(order.to);
         if order.is_over() {
             *standing = None;
-            seat.asked.store(false, Ordering::Relaxed);
+            seat.asked.store(self.exchange.rests(self.reactor as usize), Ordering::Relaxed);
         }
         to
     }
@@ -215,9 +280,7 @@ impl Mover {
     /// Hands the connection's socket over; gives it back if the other reactor takes none any more.
     pub(crate) fn send(&self, to: usize, fd: OwnedFd, peer: SocketAddr) -> Result<(), OwnedFd> {
         let arrival = Arrival { fd, peer, answers: self.answers };
-        self.exchange.seats[to].inbox.post(arrival).map_err(|arrival| arrival.fd)?;
-        Counters::count(&self.seat().counters.moved_out);
-        Ok(())
+        self.exchange.send(self.reactor as usize, to, arrival).map_err(|arrival| arrival.fd)
     }
 }
 
@@ -227,7 +290,7 @@ mod tests {
 
     fn exchange(reactors: usize) -> Arc<Exchange> {
         let counters: Vec<Arc<Counters>> = (0..reactors).map(|_| Arc::default()).collect();
-        Arc::new(Exchange::new(&counters, 100))
+        Arc::new(Exchange::new(&counters, 100, Shift::of(reactors)))
     }
 
     /// Lets connections answer so many requests in each of many looks, the first reactor busy and the others not; who
@@ -268,6 +331,42 @@ mod tests {
         let exchange = exchange(2);
         let mut movers: Vec<Mover> = (0..8).map(|_| Mover::new(exchange.clone(), 0, 1)).collect();
         assert_eq!(follow(&exchange, &mut movers, 50).0, []);
+    }
+
+    #[test]
+    fn of_a_reactor_that_rests_everybody_goes_to_who_has_the_fewest_and_room() {
+        let exchange = exchange(4);
+        // All at once, and though they have just come.
+        let mut movers: Vec<Mover> = (0..3).map(|_| Mover::new(exchange.clone(), 3, 1)).collect();
+        assert!(movers.iter_mut().all(|mover| !mover.note(2)), "not while it works");
+        exchange.set_working(2);
+        exchange.seats[0].counters.accepted.store(5, Ordering::Relaxed);
+        assert!(movers.iter_mut().all(|mover| mover.note(3) && mover.destination() == Some(1)));
+        assert_eq!((exchange.relief(2), exchange.relief(1)), (Some(1), None));
+        // Those that are on their way count.
+        let fd = || OwnedFd::from(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        for _ in 0..6 {
+            movers[0].send(1, fd(), ([127, 0, 0, 1], 1).into()).unwrap();
+        }
+        assert_eq!(exchange.relief(3), Some(0));
+        // Of the hundred places of each three are kept free, and one for each reactor.
+        for seat in &exchange.seats[..2] {
+            seat.counters.accepted.store(93, Ordering::Relaxed);
+        }
+        assert_eq!((movers[0].destination(), exchange.relief(2)), (None, None), "they stay where they are");
+        exchange.set_working(4);
+        assert!(movers.iter_mut().all(|mover| !mover.note(4)), "it works again");
+    }
+
+    #[test]
+    fn who_rests_gets_no_orders_and_nobody_is_sent_there() {
+        let exchange = exchange(3);
+        exchange.set_working(2);
+        let mut movers: Vec<Mover> = (0..8).map(|_| Mover::new(exchange.clone(), 0, 0)).collect();
+        // The third would be as idle as the second.
+        let (went, _) = follow(&exchange, &mut movers, 50);
+        assert_eq!(went.len(), 4, "{went:?}");
+        assert!(exchange.seats[2].asked.load(Ordering::Relaxed), "whatever the looks say");
     }
 
     #[test]

@@ -48,6 +48,13 @@ impl Topology {
         if !blocking && self.reactors == 0 {
             return refuse("reactors", &0, "must be at least 1");
         }
+        if !blocking && self.most_reactors > 0 && (self.owners() > 1) != self.rebalances() {
+            return refuse(
+                "rebalance",
+                &self.rebalance,
+                "a number of reactors that follows the processors needs connections that move; use on, or --reactors N",
+            );
+        }
         if self.queue == Queue::Stealing && self.most_workers > self.workers && !blocking {
             return refuse(
                 "queue",
@@ -101,6 +108,7 @@ mod tests {
             (Topology { spread: Spread::ReusePort, ..threads }, "spread"),
             (Topology { order: Order::Priority, ..threads }, "order"),
             (Topology { reactors: 0, ..pool }, "reactors"),
+            (Topology { most_reactors: 2, ..pool }, "rebalance"),
             (Topology { queue: Queue::None, ..pool }, "queue"),
             (Topology { queue: Queue::Stealing, most_workers: 64, ..pool }, "queue"),
             (Topology { queue: Queue::Stealing, order: Order::Lifo, ..pool }, "order"),

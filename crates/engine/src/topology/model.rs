@@ -40,12 +40,18 @@ axis! {
 }
 
 impl Model {
+    /// Whether it has a single reactor on every host.
+    pub fn has_one_reactor(self) -> bool {
+        matches!(self, Model::Reactor | Model::ReactorPool)
+    }
+
     /// The model's row: its topology on a host with `cores` usable cores.
     pub fn row(self, cores: usize, connections: usize) -> Topology {
         let rebalance = if cores > 1 { Rebalance::On } else { Rebalance::Off };
         let base = Topology {
             driver: Kind::Epoll,
             reactors: cores,
+            most_reactors: 0,
             spread: Spread::ReusePort,
             balance: Balance::RoundRobin,
             rebalance,

@@ -69,9 +69,21 @@ pub(crate) fn start(reactors: usize, spread: Spread, connections: usize) -> Runn
 
 /// Starts an echo server with these threads on a free port.
 pub(crate) fn start_topology(topology: Topology) -> Running {
-    let address = ([127, 0, 0, 1], 0).into();
-    let settings =
-        Settings { topology, address, backlog: 512, drain: Duration::from_secs(5), cpus: Vec::new() };
+    start_where(topology, engine::host::usable)
+}
+
+/// The same, where so many processors may be used.
+pub(crate) fn start_where(topology: Topology, usable: fn() -> usize) -> Running {
+    start_with(topology, usable, None)
+}
+
+/// The same, where so much memory is in use.
+pub(crate) fn start_with(
+    topology: Topology,
+    usable: fn() -> usize,
+    memory: Option<fn() -> Option<f64>>,
+) -> Running {
+    let settings = Settings { usable, memory, ..Settings::new(topology, ([127, 0, 0, 1], 0).into()) };
     engine::start(&settings, Arc::new(Echo)).unwrap()
 }
 

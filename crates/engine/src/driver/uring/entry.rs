@@ -6,6 +6,7 @@ use std::task::Waker;
 
 use rustix::io::Errno;
 
+use super::super::given_up;
 use super::tag::Tag;
 use crate::buf::Buf;
 use crate::op::{Done, Error, Op};
@@ -87,6 +88,6 @@ impl Entry {
 impl Wait {
     /// Why the operation should end without having happened, if it should.
     pub(super) fn given_up(&self, now: Nanos) -> Option<Error> {
-        if self.canceled { Some(Error::Canceled) } else { (self.timer.due <= now).then_some(Error::TimedOut) }
+        given_up(self.canceled, &self.timer, now)
     }
 }
