@@ -48,12 +48,12 @@ pub fn check(program: &Path, arguments: &[&str], outcome: &Outcome, cancel: &Swi
 
 /// The rate that the load generator reaches against a server that costs next to nothing.
 fn ceiling(plan: &Plan, cancel: &Switch) -> Result<f64, Error> {
+    let topology = Model::Reactor.row(1, plan.connections as usize + 1);
     let settings = Settings {
-        topology: Model::Reactor.row(1, plan.connections as usize + 1),
-        address: ([127, 0, 0, 1], 0).into(),
-        backlog: engine::listen::BACKLOG,
         drain: Duration::ZERO,
         cpus: other_cores(&plan.cpus),
+        memory: None,
+        ..Settings::new(topology, ([127, 0, 0, 1], 0).into())
     };
     let responder = engine::start(&settings, Arc::new(Responder))?;
     let plan = Plan {

@@ -24,6 +24,10 @@ use crate::run::{run_threads, run_until};
 use crate::steady::Rates;
 use crate::sum::outcome;
 use crate::watch::Seen;
+use crate::webbench;
+
+/// The argument with which a program is one process of a load, and calls [`serve`].
+pub const PART: &str = "load-part";
 
 /// Time between the last process being ready and the start of all.
 const HEAD_START: Duration = Duration::from_millis(100);
@@ -36,14 +40,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 enum Order {
     Part {
         plan: Box<Plan>,
+        /// Which of its threads, or of its blocking clients, out of how many.
         from: u32,
         to: u32,
         of: u32,
+        blocking: bool,
     },
     /// At this moment of the monotonic clock, which is the same for all processes of a host.
-    Start {
-        at: Duration,
-    },
+    Start { at: Duration },
 }
 
 /// What a process says.
@@ -82,15 +86,27 @@ pub fn run(
     }
     // Whatever is wrong with the plan is said once.
     let driver = Common::new(plan, cancel)?.driver();
-    let threads = plan.threads();
-    let count = plan.processes.min(threads);
+    let (window, seen) = run_parts(program, arguments, plan, (plan.threads(), false), cancel, observer)?;
+    Ok(outcome(plan, &window, cancel, driver, seen))
+}
+
+/// Runs so many threads of a load, or blocking clients, from as many processes as its plan asks for.
+pub(crate) fn run_parts(
+    program: &Path,
+    arguments: &[&str],
+    plan: &Plan,
+    (whole, blocking): (u32, bool),
+    cancel: &Switch,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<(Window, Seen), Error> {
+    let count = plan.processes.min(whole);
     let (sender, reports) = mpsc::channel();
     let mut members = Vec::new();
     for index in 0..count {
-        let part = |index: u32| threads * index / count;
+        let part = |index: u32| (u64::from(whole) * u64::from(index) / u64::from(count)) as u32;
         members.push(Member::start(program, arguments, index, sender.clone())?);
         let (from, to) = (part(index), part(index + 1));
-        let order = Order::Part { plan: Box::new(plan.clone()), from, to, of: threads };
+        let order = Order::Part { plan: Box::new(plan.clone()), from, to, of: whole, blocking };
         members[index as usize].tell(&order)?;
     }
     drop(sender);
@@ -100,7 +116,7 @@ pub fn run(
     let at = monotonic(window.start);
     fleet.members.iter_mut().try_for_each(|member| member.tell(&Order::Start { at }))?;
     let seen = fleet.follow(plan, &window, cancel, observer)?;
-    Ok(outcome(plan, &window, cancel, driver, seen))
+    Ok((window, seen))
 }
 
 /// One process, which ends when it is dropped.
@@ -260,29 +276,35 @@ pub fn serve(orders: impl std::io::Read + Send + 'static) -> Result<(), Error> {
         let Some(line) = lines.next() else { return Ok(None) };
         Ok(Some(serde_json::from_str(&line?).map_err(std::io::Error::from)?))
     };
-    let Some(Order::Part { plan, from, to, of }) = order()? else {
+    let Some(Order::Part { plan, from, to, of, blocking }) = order()? else {
         return Err(Error::Nothing("there is no order on the standard input".into()));
     };
     let cancel = Switch::default();
-    let common = match Common::new(&plan, &cancel) {
-        Ok(common) => common,
-        Err(error) => return say(&Report::Failed(error.to_string())),
-    };
-    say(&Report::Ready)?;
-    let Some(Order::Start { at }) = order()? else { return Ok(()) };
-    let start = Instant::now() + at.saturating_sub(monotonic(Instant::now()));
-    // Whoever gave the orders is gone, or wants an end.
     let ended = cancel.clone();
-    thread::Builder::new().name("orders".into()).spawn(move || {
-        while let Ok(Some(_)) = order() {}
-        ended.set();
-    })?;
-    thread::sleep(start.saturating_duration_since(Instant::now()));
-    let window = Window::new(&plan, start);
-    let seen = run_threads(&common, window, from..to, of, &mut |progress| {
+    // Ready, and then at the start, once that is told.
+    let begin = || {
+        say(&Report::Ready)?;
+        let Some(Order::Start { at }) = order()? else {
+            return Err(Error::Nothing("nobody starts it".into()));
+        };
+        let start = Instant::now() + at.saturating_sub(monotonic(Instant::now()));
+        // Whoever gave the orders is gone, or wants an end.
+        thread::Builder::new().name("orders".into()).spawn(move || {
+            while let Ok(Some(_)) = order() {}
+            ended.set();
+        })?;
+        thread::sleep(start.saturating_duration_since(Instant::now()));
+        Ok(Window::new(&plan, start))
+    };
+    let mut tell = |progress: &Progress| {
         // Where nobody listens the orders have ended too.
         let _ = say(&Report::Progress { requests: progress.requests, errors: progress.errors });
-    });
+    };
+    let seen = if blocking {
+        webbench::run_part(&plan, from..to, &cancel, begin, &mut tell).map(|(_, seen)| seen)
+    } else {
+        Common::new(&plan, &cancel).and_then(|common| run_threads(&common, begin()?, from..to, of, &mut tell))
+    };
     match seen {
         Ok(seen) => say(&Report::Done(Box::new(Record::of(seen)))),
         Err(error) => say(&Report::Failed(error.to_string())),

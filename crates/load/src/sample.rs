@@ -1,18 +1,21 @@
 //! What a server's processes have used, read from /proc.
 
+mod process;
+
 use std::collections::HashMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use engine::ticks::TICK_NS;
 use serde::{Deserialize, Serialize};
 
+pub use self::process::{Process, tree};
+use self::process::{members, numbers_in};
 use crate::progress::Phase;
 
 /// What a server's process tree used over a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerUse {
-    /// Processor time, user and system, in seconds.
+    /// Processor time, user and system, in seconds; also of threads and children that ended meanwhile.
     pub cpu_s: f64,
     /// `cpu_s` over the requests answered, in microseconds.
     pub cpu_us_per_request: f64,
@@ -57,6 +60,9 @@ pub struct Moment {
     pub voluntary_per_second: f64,
     /// Involuntary ones.
     pub involuntary_per_second: f64,
+    /// Threads called `worker-` and something, as Plimsoll's workers are.
+    #[serde(default)]
+    pub workers: u64,
 }
 
 /// How often a server is looked at.
@@ -64,6 +70,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Most moments that are kept: an hour's. When there are more, every other one is dropped, and less are added from then on.
 const MOMENTS: usize = 36_000;
+
+/// What the names of workers begin with.
+const WORKER: &str = "worker-";
 
 /// Threads that are told of.
 const THREADS: usize = 16;
@@ -131,17 +140,14 @@ impl Sampler {
 #[derive(Clone, Debug)]
 struct Sample {
     at: Instant,
-    /// By the scheduler's clock, to the nanosecond, of the threads that are there.
-    thread_ns: u64,
-    /// By ticks, of all threads that are or were there and of children that have ended.
-    process_ns: u64,
-    processes: u64,
+    /// Of all threads that are or were there, and of children that have ended.
+    cpu_ns: u64,
     peak_rss_bytes: u64,
     voluntary: u64,
     involuntary: u64,
     rss_bytes: u64,
     descriptors: u64,
-    /// By the same clock, with the name of each.
+    /// The threads that are there: name, and nanoseconds on a processor.
     threads: HashMap<u32, (String, u64)>,
 }
 
@@ -150,9 +156,7 @@ impl Sample {
     fn of_tree(leader: u32) -> Self {
         let mut sample = Sample {
             at: Instant::now(),
-            thread_ns: 0,
-            process_ns: 0,
-            processes: 0,
+            cpu_ns: 0,
             peak_rss_bytes: 0,
             voluntary: 0,
             involuntary: 0,
@@ -160,23 +164,20 @@ impl Sample {
             descriptors: 0,
             threads: HashMap::new(),
         };
-        for process in tree(leader) {
-            let Process { pid, ticks, .. } = process;
-            sample.processes += 1;
-            sample.process_ns += ticks * TICK_NS;
+        for process in members(leader) {
+            let pid = process.pid;
+            sample.cpu_ns += process.cpu_ns();
             let status = read(&format!("/proc/{pid}/status"));
             sample.peak_rss_bytes += number(&status, "VmHWM:") * 1024;
             sample.rss_bytes += number(&status, "VmRSS:") * 1024;
             sample.descriptors += fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, |fds| fds.count() as u64);
-            for thread in numbers_in(&format!("/proc/{pid}/task")) {
-                let number_of_thread = thread;
-                let thread = format!("/proc/{pid}/task/{thread}");
+            for id in numbers_in(&format!("/proc/{pid}/task")) {
+                let thread = format!("/proc/{pid}/task/{id}");
                 // The first number is the time on a processor (Documentation/scheduler/sched-stats).
                 let ran = read(&format!("{thread}/schedstat"));
                 let ns = ran.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0);
-                sample.thread_ns += ns;
                 let name = read(&format!("{thread}/comm")).trim_end().to_owned();
-                sample.threads.insert(number_of_thread, (name, ns));
+                sample.threads.insert(id, (name, ns));
                 let status = read(&format!("{thread}/status"));
                 sample.voluntary += number(&status, "\nvoluntary_ctxt_switches:");
                 sample.involuntary += number(&status, "nonvoluntary_ctxt_switches:");
@@ -187,13 +188,7 @@ impl Sample {
 
     /// What was used since an earlier sample, while this many requests were answered.
     fn since(&self, earlier: &Sample, requests: u64) -> ServerUse {
-        let threads = self.thread_ns.saturating_sub(earlier.thread_ns);
-        let processes = self.process_ns.saturating_sub(earlier.process_ns);
-        // Each process loses less than two ticks to rounding at each end. What ticks show beyond that was used
-        // by threads and processes that have ended, which the finer clock knows nothing of any more.
-        let rounding = 4 * TICK_NS * self.processes.max(earlier.processes);
-        let ns = if processes > threads + rounding { processes } else { threads };
-        let cpu_s = ns as f64 / 1e9;
+        let cpu_s = self.cpu_ns.saturating_sub(earlier.cpu_ns) as f64 / 1e9;
         ServerUse {
             cpu_s,
             cpu_us_per_request: if requests > 0 { cpu_s * 1e6 / requests as f64 } else { 0.0 },
@@ -229,75 +224,19 @@ impl Sample {
         let per_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
         Moment {
             at_s: self.at.duration_since(from.at).as_secs_f64(),
-            cores: per_second(self.thread_ns, last.thread_ns) / 1e9,
+            cores: per_second(self.cpu_ns, last.cpu_ns) / 1e9,
             rss_bytes: self.rss_bytes,
             descriptors: self.descriptors,
             voluntary_per_second: per_second(self.voluntary, last.voluntary),
             involuntary_per_second: per_second(self.involuntary, last.involuntary),
+            workers: self.threads.values().filter(|(name, _)| name.starts_with(WORKER)).count() as u64,
         }
     }
-}
-
-/// A process as it was at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Process {
-    /// Its number.
-    pub pid: u32,
-    parent: u32,
-    group: u32,
-    /// Tells a process from a later one of the same number.
-    started: u64,
-    /// User and system time, children that have ended and were waited for included.
-    ticks: u64,
-}
-
-impl Process {
-    /// `None` where there is no such process, or only what is left of it until its parent takes note.
-    fn read(pid: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name, in parentheses, may hold anything; the state is the first field behind it (proc(5)).
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let field = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        if matches!(fields.first(), Some(&"Z" | &"X")) {
-            return None;
-        }
-        let ticks = (11..=14).map(field).sum::<Option<u64>>()?;
-        Some(Process { pid, parent: field(1)? as u32, group: field(2)? as u32, started: field(19)?, ticks })
-    }
-
-    /// Whether this very process still runs.
-    pub fn runs(&self) -> bool {
-        Process::read(self.pid).is_some_and(|now| now.started == self.started)
-    }
-}
-
-/// A process, its group and all descendants: a child may leave the group, and a grandchild may lose its parent,
-/// and both still belong to the server.
-pub fn tree(leader: u32) -> Vec<Process> {
-    let all: Vec<Process> = numbers_in("/proc").into_iter().filter_map(Process::read).collect();
-    let mut tree: Vec<Process> =
-        all.iter().filter(|process| process.pid == leader || process.group == leader).copied().collect();
-    let mut next = 0;
-    while let Some(&Process { pid, .. }) = tree.get(next) {
-        for child in all.iter().filter(|process| process.parent == pid) {
-            if !tree.contains(child) {
-                tree.push(*child);
-            }
-        }
-        next += 1;
-    }
-    tree
 }
 
 fn read(path: &str) -> String {
     // What ends while it is read has used nothing more.
     fs::read_to_string(path).unwrap_or_default()
-}
-
-/// The entries of a directory that are numbers.
-fn numbers_in(directory: &str) -> Vec<u32> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The number behind a label.
@@ -313,7 +252,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use rustix::process::{Pid, Signal, kill_process_group};
+    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
     use super::*;
 
@@ -366,14 +305,64 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_have_ended_are_not_forgotten() {
+    fn workers_are_counted_by_their_names() {
+        let pid = std::process::id();
+        let from = Sample::of_tree(pid);
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
+        let started = std::sync::Arc::new(std::sync::Barrier::new(4));
+        let threads = ["worker-0-1", "worker-12", "tuner"].map(|name| {
+            let (wait, started) = (wait.clone(), started.clone());
+            let run = move || {
+                started.wait();
+                let _ = wait.lock().map(|wait| wait.recv());
+            };
+            thread::Builder::new().name(name.into()).spawn(run).unwrap()
+        });
+        started.wait();
+        let moment = Sample::of_tree(pid).moment(&from, &from);
+        drop(end);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(moment.workers, 2);
+    }
+
+    #[test]
+    fn threads_that_have_ended_take_nothing_with_them() {
+        let pid = std::process::id();
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        // It used more before it was looked at than after, and is gone when it is looked at again.
+        let old = thread::spawn(move || {
+            spin(Duration::from_millis(100));
+            ready.send(()).unwrap();
+            wait.recv().unwrap();
+            spin(Duration::from_millis(8));
+        });
+        is_ready.recv().unwrap();
+        let before = Sample::of_tree(pid);
+        go.send(()).unwrap();
+        old.join().unwrap();
+        // These were never seen.
+        for _ in 0..4 {
+            thread::spawn(|| spin(Duration::from_millis(2))).join().unwrap();
+        }
+        let used = Sample::of_tree(pid).since(&before, 1);
+        assert!(used.cpu_s >= 0.016, "{used:?}");
+    }
+
+    #[test]
+    fn children_that_have_ended_count_before_they_are_waited_for_and_after() {
         let pid = std::process::id();
         let before = Sample::of_tree(pid);
-        let threads = (0..4).map(|_| thread::spawn(|| spin(Duration::from_millis(75))));
-        threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
-        let used = Sample::of_tree(pid).since(&before, 1);
-        // 0.3 s were used, of which ticks of 10 ms may lose some.
-        assert!(used.cpu_s > 0.2, "{used:?}");
+        let count = "i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done";
+        let mut child = Command::new("sh").args(["-c", count]).spawn().unwrap();
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(Pid::from_child(&child)), ended).unwrap();
+        let unnoticed = Sample::of_tree(pid).since(&before, 1);
+        assert!(!tree(pid).iter().any(|process| process.pid == child.id()), "it no longer runs");
+        child.wait().unwrap();
+        let noticed = Sample::of_tree(pid).since(&before, 1);
+        assert!(unnoticed.cpu_s > 0.05 && noticed.cpu_s > 0.05, "{unnoticed:?} {noticed:?}");
     }
 
     #[test]

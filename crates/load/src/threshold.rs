@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::outcome::Outcome;
 
-/// A bound on one figure of an outcome.
+/// A bound on one figure of an outcome; `errors<0%` is for none at all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
     text: String,
@@ -97,6 +97,11 @@ impl Threshold {
         }
     }
 
+    /// The longest time that an answer may take, in seconds, where that is what it bounds.
+    pub(crate) fn longest_s(&self) -> Option<f64> {
+        (self.figure == Figure::Max && self.less).then_some(self.bound / 1e6)
+    }
+
     /// Why an outcome misses it; `None` if it keeps it. A percentile that too few samples support is not known, and so is
     /// missed: nobody has shown that it is kept.
     pub fn missed_by(&self, outcome: &Outcome) -> Option<String> {
@@ -117,7 +122,9 @@ impl Threshold {
             Figure::Rate => Some(outcome.requests_per_second),
         };
         let Some(value) = value else { return Some(format!("{self}: there are too few samples to tell")) };
-        let kept = if self.less { value < self.bound } else { value > self.bound };
+        // Less than nothing there cannot be: a bound of 0 is for none at all.
+        let none = self.bound == 0.0 && value == 0.0;
+        let kept = if self.less { value < self.bound || none } else { value > self.bound };
         let shown = match self.figure {
             Figure::Errors => format!("{:.3} %", value * 100.0),
             Figure::Rate => format!("{value:.1} per second"),
@@ -147,6 +154,8 @@ mod tests {
             ("p99 > 30ms", false),
             ("errors<0.2%", false),
             ("errors<0.1%", true),
+            ("errors<0%", true),
+            ("mean<0s", false),
             ("rate>499.5", false),
             ("rate>500", true),
             // Nobody knows it.

@@ -4,10 +4,14 @@
 //! Webbench forks a process for each client; here it is a thread with a small stack. The server sees the same: as many
 //! clients, each with one connection per request, and none of them faster than the scheduler lets it run. What differs is the
 //! load's own cost (a thread is switched to and made for less than a process), and that times are recorded, where Webbench
-//! only counts.
+//! only counts. More clients than one process may have threads are spread over several.
+
+mod limits;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -22,6 +26,7 @@ use rustix::net::{SocketFlags, connect};
 use crate::common::Common;
 use crate::error::Error;
 use crate::fault::Fault;
+use crate::fleet;
 use crate::outcome::Outcome;
 use crate::plan::{Plan, Stop};
 use crate::progress::{Live, Phase, Progress, Window};
@@ -31,14 +36,10 @@ use crate::sum::outcome;
 use crate::thread::{Part, share};
 use crate::watch::{Seen, Watch};
 
+pub use limits::processes_for;
+
 /// Stack of a client, in bytes: 20,000 of them take little more than what the kernel needs for their threads.
 const STACK: usize = 64 * 1024;
-
-/// Mappings of memory that a thread takes: its stack and that of its signals, and a guard of either.
-const MAPPINGS: u64 = 4;
-
-/// Mappings that a process has beside its threads, with room to spare.
-const BESIDE: u64 = 1000;
 
 /// What a client reads at once, in bytes.
 const PIECE: usize = 4096;
@@ -50,6 +51,8 @@ const SHARDS: u32 = 16;
 struct Job {
     address: SocketAddr,
     sources: u32,
+    /// The first of the clients that are in this process.
+    first: u32,
     request: Vec<u8>,
     timeout: Duration,
     cancel: Switch,
@@ -68,46 +71,28 @@ struct Shard {
 }
 
 /// Runs such a load to its end, or until `cancel` is set; what was measured until then is the outcome. It makes a connection
-/// per request, whatever the plan says about that.
+/// per request, whatever the plan says about that. Where the plan asks for several processes each of them has a part of the
+/// clients, and is `program` with `arguments`, which must call [`fleet::serve`].
 ///
 /// # Errors
 /// The plan asks for more than one page again and again for some seconds, the host has no address, or there cannot be as
 /// many threads as clients.
-pub fn run_until(
+pub fn run(
+    program: &Path,
+    arguments: &[&str],
     plan: &Plan,
     cancel: &Switch,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome, Error> {
-    let job = Job::new(plan, cancel)?;
-    let (seconds, seconds_received) = mpsc::channel();
-    let (report, reports) = mpsc::channel();
-    let (window, seen) = thread::scope(|scope| {
-        let mut held = job.shards.write().unwrap_or_else(PoisonError::into_inner);
-        for index in 0..plan.connections {
-            let (job, report) = (&job, report.clone());
-            let client = thread::Builder::new().name(format!("client-{index}")).stack_size(STACK);
-            client.spawn_scoped(scope, move || job.client(index, &report)).map_err(|error| {
-                let clients = plan.connections;
-                Error::Plan(format!(
-                    "client {index} of {clients} cannot be started, and each takes a thread: {error}; raise \
-                     ulimit -u and kernel.threads-max, or ask for fewer"
-                ))
-            })?;
-        }
-        drop(report);
-        let window = Window::new(plan, Instant::now());
-        let shards = SHARDS.min(plan.connections);
-        let shard = |index| {
-            let recorder = Recorder::new(window.from, window.until, false, seconds.clone());
-            let clients = share(plan.connections.into(), index, shards) as u32;
-            Shard { window, recorder: Mutex::new(Some(recorder)), left: clients.into(), live: Arc::default() }
-        };
-        held.extend((0..shards).map(shard));
-        let live: Vec<_> = held.iter().map(|shard| shard.live.clone()).collect();
-        drop(held);
-        let watch = Watch { schedule: window, live, cancel: cancel.clone() };
-        Ok::<_, Error>((window, watch.follow(&reports, &seconds_received, observer)?))
-    })?;
+    // Whatever is wrong with the plan is said once.
+    Job::new(plan, cancel)?;
+    limits::of_threads(plan.connections)?;
+    let (window, seen) = if plan.processes == 1 {
+        let begin = || Ok(Window::new(plan, Instant::now()));
+        run_part(plan, 0..plan.connections, cancel, begin, observer)?
+    } else {
+        fleet::run_parts(program, arguments, plan, (plan.connections, true), cancel, observer)?
+    };
     // None of them is told apart: all together, over as many cores as they may use.
     let seconds = window.until.map_or(0.0, |until| (until - window.from).as_secs_f64());
     let busiest = seen.cpu.as_secs_f64() / seconds.max(1e-9) / plan.cpus.len().max(1) as f64;
@@ -115,22 +100,61 @@ pub fn run_until(
     Ok(outcome(plan, &window, cancel, "blocking", seen))
 }
 
+/// Runs some of the clients of a load in this process. When all of them are there `begin` waits for the start, and gives the
+/// times of the load.
+pub(crate) fn run_part(
+    plan: &Plan,
+    which: Range<u32>,
+    cancel: &Switch,
+    begin: impl FnOnce() -> Result<Window, Error>,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<(Window, Seen), Error> {
+    let job = Job { first: which.start, ..Job::new(plan, cancel)? };
+    let clients = which.len() as u32;
+    let (seconds, seconds_received) = mpsc::channel();
+    let (report, reports) = mpsc::channel();
+    thread::scope(|scope| {
+        let mut held = job.shards.write().unwrap_or_else(PoisonError::into_inner);
+        for index in which {
+            let (job, report) = (&job, report.clone());
+            let client = thread::Builder::new().name(format!("client-{index}")).stack_size(STACK);
+            client
+                .spawn_scoped(scope, move || job.client(index, &report))
+                .map_err(|error| limits::refused(index, plan.connections, &error))?;
+        }
+        drop(report);
+        let window = begin()?;
+        let shards = SHARDS.min(clients);
+        let shard = |index| {
+            let recorder = Recorder::new(window.from, window.until, false, seconds.clone());
+            let clients = share(clients.into(), index, shards) as u32;
+            Shard { window, recorder: Mutex::new(Some(recorder)), left: clients.into(), live: Arc::default() }
+        };
+        held.extend((0..shards).map(shard));
+        let live: Vec<_> = held.iter().map(|shard| shard.live.clone()).collect();
+        drop(held);
+        let watch = Watch { schedule: window, live, cancel: cancel.clone() };
+        Ok((window, watch.follow(&reports, &seconds_received, observer)?))
+    })
+}
+
 impl Job {
     fn new(plan: &Plan, cancel: &Switch) -> Result<Self, Error> {
-        let Plan { connections, threads, stop, warmup_s, timeout_s, close, sources, .. } = *plan;
-        let able =
-            Plan { connections, threads, stop, warmup_s, timeout_s, close, sources, ..Plan::new(&plan.url) };
-        if (Plan { cpus: plan.cpus.clone(), ..able }) != *plan || !matches!(stop, Stop::Seconds(_)) {
+        let Plan { connections, threads, stop, warmup_s, timeout_s, close, sources, processes, .. } = *plan;
+        let able = Plan { connections, threads, stop, warmup_s, timeout_s, close, ..Plan::new(&plan.url) };
+        if (Plan { sources, processes, cpus: plan.cpus.clone(), ..able }) != *plan
+            || !matches!(stop, Stop::Seconds(_))
+        {
             let text =
                 "clients that block can do nothing but ask for one page again and again for some seconds";
             return Err(Error::Plan(text.into()));
         }
-        let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
-        mappings(connections, most.and_then(|most| most.trim().parse().ok()).unwrap_or(u64::MAX))?;
+        limits::of_mappings(connections, processes)?;
         let Common { target, address, .. } = Common::new(plan, cancel)?;
         Ok(Job {
             address,
             sources,
+            first: 0,
             request: target.request_of_1_0(),
             timeout: Duration::from_secs_f64(timeout_s),
             cancel: cancel.clone(),
@@ -141,7 +165,7 @@ impl Job {
     /// One client, from when all are there to the end of the load.
     fn client(&self, index: u32, report: &Sender<Result<Part, Error>>) {
         let shards = self.shards.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(shard) = shards.get((index % SHARDS) as usize) else { return };
+        let Some(shard) = shards.get(((index - self.first) % SHARDS) as usize) else { return };
         while shard.window.phase(Instant::now(), &self.cancel) != Phase::Draining {
             let sent = Instant::now();
             let mut phases = Phases::default();
@@ -210,19 +234,6 @@ impl Job {
     }
 }
 
-/// Whether a process may have the mappings of memory that so many clients take.
-fn mappings(clients: u32, most: u64) -> Result<(), Error> {
-    let needed = u64::from(clients) * MAPPINGS + BESIDE;
-    if needed <= most {
-        return Ok(());
-    }
-    Err(Error::Plan(format!(
-        "{clients} clients take {needed} mappings of memory, and a process may have {most} here: sysctl \
-         vm.max_map_count={needed}, or ask for {} clients",
-        most.saturating_sub(BESIDE) / MAPPINGS
-    )))
-}
-
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -253,18 +264,10 @@ mod tests {
     }
 
     #[test]
-    fn more_clients_than_a_process_can_have_are_refused_before_any_is_started() {
-        assert!(mappings(16_000, 65_530).is_ok());
-        assert_eq!(
-            mappings(20_000, 65_530).unwrap_err().to_string(),
-            "20000 clients take 81000 mappings of memory, and a process may have 65530 here: sysctl \
-             vm.max_map_count=81000, or ask for 16132 clients"
-        );
-    }
-
-    #[test]
     fn a_load_that_such_clients_cannot_make_is_refused() {
-        let refused = |plan: &Plan| run_until(plan, &Switch::default(), &mut |_| {}).unwrap_err().to_string();
+        let refused = |plan: &Plan| {
+            run(Path::new(""), &[], plan, &Switch::default(), &mut |_| {}).unwrap_err().to_string()
+        };
         let plan = Plan { stop: Stop::Seconds(1.0), ..Plan::new("http://127.0.0.1:1/") };
         assert!(
             refused(&Plan { pipeline: 2, ..plan.clone() })

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -272,7 +273,7 @@ fn clients_that_block_count_what_a_server_answers_and_what_it_does_not() {
     let of = |address: SocketAddr, seconds: f64| {
         let stop = Stop::Seconds(seconds);
         let plan = Plan { connections: 40, stop, close: true, ..Plan::new(format!("http://{address}/")) };
-        load::webbench::run_until(&plan, &Switch::default(), &mut |_| {}).unwrap()
+        load::webbench::run(Path::new(""), &[], &plan, &Switch::default(), &mut |_| {}).unwrap()
     };
     // Each client has one request at a time, of 50 ms: 40 x 20 per second at most.
     let slow = server(|mut stream| {
