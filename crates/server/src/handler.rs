@@ -51,7 +51,7 @@ impl<F: Fn(&Request<'_>, &mut Response) + Send + Sync + 'static> Handler for F {
 /// A request, as the handler sees it.
 pub struct Request<'a> {
     /// Method, target and fields.
-    pub head: &'a RequestHead<'a, 'a>,
+    pub head: &'a RequestHead<'a>,
     /// Where it comes from.
     pub peer: SocketAddr,
     /// Its content, if the handler [wants](Handler::wants_body) it.

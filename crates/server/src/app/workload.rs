@@ -2,6 +2,8 @@
 
 mod sleep;
 
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use engine::histogram::{Distribution, Histogram};
@@ -59,12 +61,14 @@ pub struct Workloads<H> {
     slow: Option<Duration>,
     /// How long the business time of each request really took, by thread.
     achieved: ThreadLocal<Histogram>,
+    /// Requests so far of which only some have business time.
+    mixed: AtomicU64,
 }
 
 impl<H> Workloads<H> {
     /// Adds `each` to every request of `inner`; with `slow` the routes are served before it.
     pub fn new(inner: H, each: Work, slow: Option<Duration>) -> Self {
-        Workloads { inner, each, slow, achieved: ThreadLocal::new() }
+        Workloads { inner, each, slow, achieved: ThreadLocal::new(), mixed: AtomicU64::new(0) }
     }
 
     /// How long the business time of the requests so far really took. A sleep ends late on a machine that is busy.
@@ -80,13 +84,19 @@ impl<H> Workloads<H> {
         }
     }
 
+    /// Whether the next of requests of which one in so many has business time is that one: the first is, and every so many
+    /// after it.
+    fn is_its_turn(&self, one_in: NonZeroU64) -> bool {
+        one_in == ALWAYS || self.mixed.fetch_add(1, Relaxed) % one_in == 0
+    }
+
     /// The route for a request, if it is one.
     fn route(&self, request: &Request<'_>) -> Option<Route> {
         let slow = self.slow?;
         let query = request.head.query().unwrap_or_default();
         match request.head.path() {
             "/fast" => Some(Route::Fast),
-            "/slow" => Some(Route::Work(Work { sleep: slow, ..Work::NONE }, None)),
+            "/slow" => Some(Route::Work(Work { sleep: slow, ..Work::NONE }, ALWAYS, None)),
             "/work" => Some(parse_work(query)),
             "/bytes" => Some(parse_bytes(query)),
             "/stream" => Some(parse_stream(query)),
@@ -101,8 +111,8 @@ impl<H> Workloads<H> {
 enum Route {
     /// Answered at once, on the reactor: source C's fast request.
     Fast,
-    /// Business time, and then as many bytes as were asked for.
-    Work(Work, Option<usize>),
+    /// Business time for one request in so many, and then as many bytes as were asked for.
+    Work(Work, NonZeroU64, Option<usize>),
     /// Bytes at a rate.
     Stream(Pace),
     /// What came comes back.
@@ -111,17 +121,25 @@ enum Route {
     Bad(&'static str),
 }
 
-const WORK_QUERY: &str = "expected /work?sleep=200us&spin=50us&bytes=1024, times up to 60s, at most 64 MiB\n";
+/// Every request has business time.
+const ALWAYS: NonZeroU64 = NonZeroU64::MIN;
+
+/// Most requests of which only one has business time.
+const MOST_IN: u64 = 1_000_000;
+
+const WORK_QUERY: &str = "expected /work?sleep=200us&spin=50us&one_in=10&bytes=1024, times up to 60s, at most 64 MiB, one \
+                          request in up to 1000000 with its times\n";
 const STREAM_QUERY: &str =
     "expected /stream?rate=65536&for=10s, bytes per second up to 1 GiB, times up to 60s\n";
 const BYTES_QUERY: &str = "expected /bytes?n=1024, at most 64 MiB\n";
 
 fn parse_work(query: &str) -> Route {
-    let (mut work, mut bytes) = (Work::NONE, None);
+    let (mut work, mut one_in, mut bytes) = (Work::NONE, ALWAYS, None);
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let parsed = match pair.split_once('=') {
             Some(("sleep", value)) => parse_time(value).map(|time| work.sleep = time),
             Some(("spin", value)) => parse_time(value).map(|time| work.spin = time),
+            Some(("one_in", value)) => parse_share(value).map(|share| one_in = share),
             Some(("bytes", value)) => parse_size(value).map(|size| bytes = Some(size)),
             _ => None,
         };
@@ -129,7 +147,7 @@ fn parse_work(query: &str) -> Route {
             return Route::Bad(WORK_QUERY);
         }
     }
-    Route::Work(work, bytes)
+    Route::Work(work, one_in, bytes)
 }
 
 fn parse_stream(query: &str) -> Route {
@@ -150,7 +168,7 @@ fn parse_stream(query: &str) -> Route {
 
 fn parse_bytes(query: &str) -> Route {
     match query.strip_prefix("n=").and_then(parse_size) {
-        Some(size) => Route::Work(Work::NONE, Some(size)),
+        Some(size) => Route::Work(Work::NONE, ALWAYS, Some(size)),
         None => Route::Bad(BYTES_QUERY),
     }
 }
@@ -168,6 +186,10 @@ fn parse_time(text: &str) -> Option<Duration> {
         _ => None,
     }?;
     Some(Duration::from_nanos(ns)).filter(|time| *time <= MOST_WORK)
+}
+
+fn parse_share(text: &str) -> Option<NonZeroU64> {
+    text.parse().ok().filter(|share: &NonZeroU64| share.get() <= MOST_IN)
 }
 
 fn parse_size(text: &str) -> Option<usize> {
@@ -202,8 +224,10 @@ impl<H: Handler> Handler for Workloads<H> {
             }
             Route::Stream(pace) => response.body(Body::Paced(pace)),
             Route::Echo => response.body(Body::Owned(request.body.to_vec())),
-            Route::Work(work, bytes) => {
-                self.take(work);
+            Route::Work(work, one_in, bytes) => {
+                if self.is_its_turn(one_in) {
+                    self.take(work);
+                }
                 response.body(bytes.map_or(Body::Static(b"done\n"), |n| Body::Owned(vec![b'x'; n])))
             }
         };
@@ -235,9 +259,11 @@ mod tests {
     fn queries_of_routes() {
         let ms = Duration::from_millis;
         let work = Work { sleep: ms(2), spin: Duration::from_micros(50) };
-        assert_eq!(parse_work("sleep=2ms&spin=50us&bytes=10"), Route::Work(work, Some(10)));
-        assert_eq!(parse_work(""), Route::Work(Work::NONE, None));
-        assert_eq!(parse_bytes("n=0"), Route::Work(Work::NONE, Some(0)));
+        assert_eq!(parse_work("sleep=2ms&spin=50us&bytes=10"), Route::Work(work, ALWAYS, Some(10)));
+        let one_in_ten = NonZeroU64::new(10).unwrap();
+        assert_eq!(parse_work("one_in=10"), Route::Work(Work::NONE, one_in_ten, None));
+        assert_eq!(parse_work(""), Route::Work(Work::NONE, ALWAYS, None));
+        assert_eq!(parse_bytes("n=0"), Route::Work(Work::NONE, ALWAYS, Some(0)));
         for query in [
             "sleep=1",
             "sleep=1h",
@@ -246,6 +272,8 @@ mod tests {
             "bytes=67108865",
             "x=1",
             "sleep",
+            "one_in=0",
+            "one_in=1000001",
             "spin=99999999999999999999s",
         ] {
             assert_eq!(parse_work(query), Route::Bad(WORK_QUERY), "{query}");
@@ -258,6 +286,17 @@ mod tests {
         {
             assert_eq!(parse_stream(query), Route::Bad(STREAM_QUERY), "{query}");
         }
+    }
+
+    #[test]
+    fn one_request_in_so_many_has_its_turn_and_those_without_a_share_do_not_count() {
+        let workloads = Workloads::new((), Work::NONE, None);
+        let ten = NonZeroU64::new(10).unwrap();
+        let turns: Vec<usize> = (0..35).filter(|_| workloads.is_its_turn(ten)).collect();
+        assert_eq!(turns, [0, 10, 20, 30]);
+        assert!((0..5).all(|_| workloads.is_its_turn(ALWAYS)));
+        let next = (35..50).find(|_| workloads.is_its_turn(ten));
+        assert_eq!(next, Some(40));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use engine::{Buf, Error, Transport};
-use wire::{ChunkedDecoder, FieldStorage, Framing, Reject, Status, parse_request};
+use wire::{ChunkedDecoder, Framing, Reject, Status, parse_request};
 
 use super::delegate::delegate_cargo;
 use super::errand::Cargo;
@@ -38,8 +38,7 @@ pub(super) async fn answer<T: Transport, H: Handler>(
     let mut head = Buf::new();
     head.append(&wire.input()[..length]);
     wire.consume(length);
-    let mut storage = FieldStorage::new();
-    let Ok(Some((parsed, _))) = parse_request(head.bytes(), &mut storage, &context.limits.head) else {
+    let Ok(Some((parsed, _))) = parse_request(head.bytes(), &context.limits.head) else {
         return Err(Close::Done);
     };
     let mut response = context.begin(Some(&parsed), peer, wire.now());

@@ -152,8 +152,8 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// Hands a request over to the workers; false if their queue is full, or there are none. They are woken at the end of the turn, once
-    /// for all that were handed over in it.
+    /// Hands a request over to the workers; false if their queue is full, or there are none. They are woken at the end of
+    /// the turn, once for all that were handed over in it.
     pub(super) fn hand_over(&self, errand: &Arc<Errand>, class: Class) -> bool {
         let Some(workers) = &self.workers else { return false };
         let taken = workers.submit_quietly(errand.clone(), class).is_ok();
@@ -200,7 +200,7 @@ impl<H: Handler> Context<H> {
     /// An empty response to a request; without a head, to one that could not be read. What the log will say is noted.
     pub(super) fn begin(
         &self,
-        head: Option<&RequestHead<'_, '_>>,
+        head: Option<&RequestHead<'_>>,
         peer: SocketAddr,
         now: Instant,
     ) -> Box<Response> {

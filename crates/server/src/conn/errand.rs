@@ -7,7 +7,7 @@ use std::task::{Poll, Waker};
 use std::time::Instant;
 
 use engine::Buf;
-use wire::{FieldStorage, parse_request};
+use wire::parse_request;
 
 use super::context::call;
 use crate::admission::Permit;
@@ -123,9 +123,8 @@ impl Errand {
     /// Lets the handler answer one request, on a worker. False if its connection was gone by then.
     pub(crate) fn run<H: Handler>(&self, handler: &H, limits: &wire::Limits) -> bool {
         let Some(mut cargo) = self.unload() else { return false };
-        let mut storage = FieldStorage::new();
         // The connection has found a whole head there before it sent the errand off.
-        if let Ok(Some((head, _))) = parse_request(cargo.input.bytes(), &mut storage, limits) {
+        if let Ok(Some((head, _))) = parse_request(cargo.input.bytes(), limits) {
             let now = Instant::now();
             let request = Request { head: &head, peer: cargo.peer, body: &cargo.body, now };
             let watch = cargo.timed.map(|computing| Stopwatch::start(now, computing));

@@ -21,7 +21,7 @@ impl RequestIds {
     }
 
     /// Puts the id of a request into `id`.
-    pub(super) fn put(&self, head: Option<&RequestHead<'_, '_>>, id: &mut String) {
+    pub(super) fn put(&self, head: Option<&RequestHead<'_>>, id: &mut String) {
         id.clear();
         let sent = head.and_then(|head| head.field(FIELD)).and_then(|value| std::str::from_utf8(value).ok());
         match sent.filter(|sent| is_id(sent)) {

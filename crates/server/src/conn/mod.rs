@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use engine::{Deadline, Error, More, Stop, Transport, yield_now};
 use rustix::io::Errno;
-use wire::{FieldStorage, Framing, Method, Reject, Status, Version, parse_request};
+use wire::{Framing, Method, Reject, Status, Version, parse_request};
 
 pub(crate) use addresses::Addresses;
 use addresses::Entered;
@@ -208,8 +208,7 @@ fn take_turn<T: Transport, H: Handler>(
     if wire.input().is_empty() {
         return Turn::Incomplete;
     }
-    let mut storage = FieldStorage::new();
-    let (head, length) = match parse_request(wire.input(), &mut storage, &context.limits.head) {
+    let (head, length) = match parse_request(wire.input(), &context.limits.head) {
         Ok(Some(parsed)) => parsed,
         Ok(None) => return Turn::Incomplete,
         Err(reject) => return Turn::Refused(reject),

@@ -65,10 +65,17 @@ impl Looks {
         }
         let look = look();
         let seconds = past.as_secs_f64();
+        // A thread more, or a processor less: what was seen before is of another server.
+        let kinds =
+            |look: &Look| look.times.iter().map(|(name, _, of)| (name.clone(), *of)).collect::<Vec<_>>();
+        if kinds(&look) != kinds(before) {
+            self.curve.clear();
+        }
         let rate = look.requests.saturating_sub(before.requests) as f64 / seconds;
         let mut in_use: Vec<(String, f64)> = Vec::new();
-        for (nth, (name, used, of)) in look.times.iter().enumerate() {
-            let before = before.times.get(nth).map_or(0.0, |(_, used, _)| *used);
+        for (name, used, of) in &look.times {
+            let before =
+                before.times.iter().find(|before| before.0 == *name).map_or(0.0, |(_, used, _)| *used);
             in_use.push((name.clone(), share(used - before, of * seconds)));
         }
         in_use.extend(look.counts.iter().map(|(name, used, of)| (name.to_string(), share(*used, *of))));
@@ -158,6 +165,22 @@ mod tests {
         // In proportion it would be 1000 / 0.3 = 3,333.
         let seen = follow(&[100.0, 400.0, 1000.0, 700.0, 1000.0], 0.2, 100e-6);
         assert_eq!(seen.carries_per_second.round(), 8000.0);
+    }
+
+    #[test]
+    fn a_thread_that_is_started_later_is_not_taken_for_another() {
+        let now = Instant::now();
+        let mut looks = Looks::from(now);
+        let mut look = |second: u32, times: &[(&str, f64)]| {
+            let times = times.iter().map(|(name, used)| (name.to_string(), *used, 1.0)).collect();
+            let look = Look { requests: u64::from(second) * 1000, times, counts: Vec::new() };
+            looks.look(now + Duration::from_secs(1) * second, || look)
+        };
+        look(1, &[("reactor-0", 0.5), ("processors", 0.25)]);
+        let seen = look(2, &[("reactor-0", 1.0), ("reactor-1", 0.1), ("processors", 0.5)]);
+        let named = |name: &str, share| (name.to_string(), share);
+        let expected = [named("reactor-0", 0.5), named("reactor-1", 0.1), named("processors", 0.25)];
+        assert_eq!((seen.in_use, seen.carries_per_second), (expected.to_vec(), 2000.0));
     }
 
     #[test]

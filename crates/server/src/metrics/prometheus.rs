@@ -40,6 +40,8 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
 }
 
 fn threads(page: &mut Page, snapshot: &Snapshot) {
+    let help = "Reactors that work; their number follows the processors that may be used.";
+    page.one("plimsoll_reactors_working", "gauge", help, snapshot.reactors_working);
     type Get = fn(&super::Thread) -> f64;
     let columns: [(&str, &str, &str, Get); 8] = [
         ("plimsoll_connections_accepted_total", "counter", "New connections taken in.", |t| {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::histogram::{BOUNDS, Distribution, bound};
-use engine::host::{Cores, descriptor_limit};
-use engine::{Kind, Topology};
+use engine::host::{self, descriptor_limit};
+use engine::{Kind, Running, Shift, Topology};
 use serde::Serialize;
 
 use super::headroom::{Headroom, Look, Looks};
@@ -25,11 +25,12 @@ pub struct Monitor<H> {
     topology: Topology,
     /// Those of the threads that own connections, and then the acceptor's, if there is one.
     counters: Vec<Arc<engine::meter::Counters>>,
+    /// How many of them are reactors that work.
+    shift: Shift,
     work: fn(&H) -> Distribution,
     started: Instant,
     looks: Mutex<Looks>,
-    /// Processor cores, connections and descriptors that there may be.
-    cores: f64,
+    /// Descriptors that there may be.
     descriptors: Option<u64>,
 }
 
@@ -44,6 +45,8 @@ pub struct Snapshot {
     pub headroom: Headroom,
     /// The axes of its topology.
     pub topology: Vec<(&'static str, String)>,
+    /// Reactors that work. The others rest: their number follows the processors that may be used.
+    pub reactors_working: usize,
     /// The threads that own connections. Those that own one connection each are summed.
     pub threads: Vec<Thread>,
     /// Times that accepting paused for want of descriptors or memory.
@@ -165,16 +168,16 @@ impl From<Distribution> for Times {
 
 impl<H: Handler> Monitor<H> {
     /// Watches a server that runs.
-    pub fn new(http: Arc<Http<H>>, topology: Topology, counters: &[Arc<engine::meter::Counters>]) -> Self {
+    pub fn new(http: Arc<Http<H>>, topology: Topology, running: &Running) -> Self {
         let work = |_: &H| Distribution::default();
         Monitor {
             http,
             topology,
-            counters: counters.to_vec(),
+            counters: running.counters().to_vec(),
+            shift: running.shift(),
             work,
             started: Instant::now(),
             looks: Mutex::new(Looks::from(Instant::now())),
-            cores: Cores::detect().usable() as f64,
             descriptors: descriptor_limit(),
         }
     }
@@ -201,6 +204,7 @@ impl<H: Handler> Monitor<H> {
             uptime_seconds: self.started.elapsed().as_secs_f64(),
             headroom,
             topology: axes(&self.topology),
+            reactors_working: self.shift.working(),
             threads,
             accept_pauses: self.counters.iter().map(|counters| counters.paused.load(Relaxed)).sum(),
             pools,
@@ -237,11 +241,13 @@ impl<H: Handler> Monitor<H> {
             threads.iter().map(|thread| (thread.name.clone(), thread.busy_seconds, each)).collect();
         let workers = self.topology.workers.max(self.topology.most_workers) as f64;
         times.extend(pools.iter().map(|pool| (pool.name.clone(), pool.service.sum_seconds, workers)));
-        times.push(("processors".into(), process.cpu_user_seconds + process.cpu_system_seconds, self.cores));
+        let used = process.cpu_user_seconds + process.cpu_system_seconds;
+        times.push(("processors".into(), used, host::usable() as f64));
         let open: u64 = threads.iter().map(|thread| thread.connections_open).sum();
         let most = self.topology.connections * if blocking { 1 } else { threads.len() };
         let mut counts = vec![("connections", open as f64, most as f64)];
         counts.extend(self.descriptors.map(|most| ("descriptors", process.descriptors as f64, most as f64)));
+        counts.extend(host::memory_in_use().map(|share| ("memory", share, 1.0)));
         Look { requests: totals.requests, times, counts }
     }
 
@@ -265,7 +271,12 @@ impl<H: Handler> Monitor<H> {
                 http,
             }
         };
-        let owners = &self.counters[..each.len().min(self.counters.len())];
+        let owners = match self.topology.driver {
+            Kind::Blocking => each.len().min(self.counters.len()),
+            // The others are not there yet.
+            _ => self.shift.started(),
+        };
+        let owners = &self.counters[..owners];
         if self.topology.driver == Kind::Blocking {
             return vec![thread("threads".into(), owners, self.http.totals())];
         }
@@ -311,6 +322,7 @@ fn axes(topology: &Topology) -> Vec<(&'static str, String)> {
     vec![
         ("driver", topology.driver.to_string()),
         ("reactors", topology.reactors.to_string()),
+        ("most_reactors", topology.most_reactors.max(topology.reactors).to_string()),
         ("spread", topology.spread.to_string()),
         ("balance", topology.balance.to_string()),
         ("rebalance", topology.rebalance.to_string()),

@@ -1,4 +1,4 @@
-//! What was sent last, in memory, each looked at again after a second; a part of it for each thread.
+//! What was sent last, in memory, each looked at again after half a second; a part of it for each thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};

@@ -59,7 +59,7 @@ pub(super) fn list(
     root: &Root,
     settings: &SiteSettings,
     directory: &[u8],
-    head: &RequestHead<'_, '_>,
+    head: &RequestHead<'_>,
     response: &mut Response,
 ) -> Result<(), Missing> {
     let listing = Listing::read(root, settings, directory)?;

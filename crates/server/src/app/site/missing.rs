@@ -51,7 +51,7 @@ impl Missing {
     }
 
     /// Puts the status into a response, and the fields that go with it; a body is still to come.
-    pub(super) fn explain(&self, head: &RequestHead<'_, '_>, response: &mut Response) {
+    pub(super) fn explain(&self, head: &RequestHead<'_>, response: &mut Response) {
         response.status(self.status());
         match self {
             Missing::NoSlash => response.field("Location", with_slash(head).as_bytes()),
@@ -82,7 +82,7 @@ impl From<Errno> for Missing {
 }
 
 /// Where a directory is to be found: its path with a slash behind, and its query.
-fn with_slash(head: &RequestHead<'_, '_>) -> String {
+fn with_slash(head: &RequestHead<'_>) -> String {
     let query = head.query().map(|query| format!("?{query}")).unwrap_or_default();
     // One leading slash only: "//host/" would send the client to another host.
     format!("/{}/{query}", head.path().trim_start_matches('/'))

@@ -134,7 +134,7 @@ impl Site {
 }
 
 /// The codings that a client takes.
-fn codings_of(head: &RequestHead<'_, '_>) -> Codings {
+fn codings_of(head: &RequestHead<'_>) -> Codings {
     // Most say nothing of them, and their fields need not be looked through.
     if head.asks.coding { Codings::of(head) } else { Codings::IDENTITY }
 }

@@ -12,7 +12,7 @@ use super::representation::Representation;
 use crate::handler::{Body, Response};
 
 /// Answers a GET or HEAD with a representation, as its conditions and its ranges ask (RFC 9110, 13.2.2).
-pub(super) fn present(head: &RequestHead<'_, '_>, representation: &Representation, response: &mut Response) {
+pub(super) fn present(head: &RequestHead<'_>, representation: &Representation, response: &mut Response) {
     if head.asks.conditional {
         match judge_conditions(head, &representation.validators()) {
             Verdict::Proceed => {}
@@ -47,7 +47,7 @@ pub(super) fn present(head: &RequestHead<'_, '_>, representation: &Representatio
 }
 
 /// The ranges that a request asks for, if it may have any (RFC 9110, 14.2: only GET has).
-fn ranges(head: &RequestHead<'_, '_>, representation: &Representation) -> Ranges {
+fn ranges(head: &RequestHead<'_>, representation: &Representation) -> Ranges {
     if !head.asks.range || head.method != Method::Get {
         return Ranges::Whole;
     }

@@ -88,7 +88,7 @@ impl Default for Routes {
 
 impl Routes {
     /// The route of a request, if it is one of those that are told apart.
-    pub(crate) fn of(&self, head: &RequestHead<'_, '_>, now: Instant) -> Option<RouteId> {
+    pub(crate) fn of(&self, head: &RequestHead<'_>, now: Instant) -> Option<RouteId> {
         let now = self.nanos(now);
         let (first, kind) = pattern(head.path());
         let key = hash(head.method, first, kind);

@@ -1,13 +1,12 @@
 //! Routes that are quick, slow, change, and get stuck.
 
-use wire::{FieldStorage, parse_request};
+use wire::parse_request;
 
 use super::*;
 
 fn ask(routes: &Routes, path: &str, now: Instant) -> Option<RouteId> {
     let text = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
-    let mut storage = FieldStorage::new();
-    let (head, _) = parse_request(text.as_bytes(), &mut storage, &wire::Limits::default()).unwrap().unwrap();
+    let (head, _) = parse_request(text.as_bytes(), &wire::Limits::default()).unwrap().unwrap();
     routes.of(&head, now)
 }
 
@@ -116,10 +115,8 @@ fn routes_are_bounded_and_files_are_told_apart_by_their_kind() {
     assert_eq!(id(&routes, "/work?sleep=1ms"), id(&routes, "/work"));
     let mut told_apart = 0;
     for n in 0..10_000 {
-        let mut storage = FieldStorage::new();
         let text = format!("GET /r{n} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let (head, _) =
-            parse_request(text.as_bytes(), &mut storage, &wire::Limits::default()).unwrap().unwrap();
+        let (head, _) = parse_request(text.as_bytes(), &wire::Limits::default()).unwrap().unwrap();
         told_apart += usize::from(routes.of(&head, Instant::now()).is_some());
     }
     assert!((100..=SLOTS).contains(&told_apart), "{told_apart}");
