@@ -3,20 +3,19 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use load::sample::ServerUse;
-use load::{Outcome, Switch, Verdict};
+use load::{Switch, Verdict};
 
 use crate::error::Error;
 use crate::gates::judge_run;
 use crate::key::CellKey;
 use crate::order::{self, Next, Search};
 use crate::plan::Plan;
-use crate::results::{Results, Run};
+use crate::results::{Measured, Results, Run};
 use crate::store::Store;
 use crate::summary::summarise;
 
 /// Measures one run of a cell: its number, from 0 over the whole experiment, and its round.
-pub(crate) type Measure<'a> = dyn FnMut(usize, u32, &CellKey) -> Result<(Outcome, ServerUse), String> + 'a;
+pub(crate) type Measure<'a> = dyn FnMut(usize, u32, &CellKey) -> Result<Measured, String> + 'a;
 
 /// One part of so many of the time may go into writing down what is known so far.
 const KEEPING: u32 = 20;
@@ -111,11 +110,12 @@ impl Campaign<'_> {
 }
 
 /// A run as it is kept: judged, or with the reason why there are no figures.
-pub(crate) fn judged(measured: Result<(Outcome, ServerUse), String>, run: Run) -> Run {
+pub(crate) fn judged(measured: Result<Measured, String>, run: Run) -> Run {
     match measured {
-        Ok((outcome, server)) => {
-            let verdict = judge_run(&outcome, &server);
-            Run { outcome: Some(outcome), server: Some(server), verdict, ..run }
+        Ok(measured) => {
+            let verdict = judge_run(&measured);
+            let Measured { outcome, server, beside, search } = measured;
+            Run { outcome: Some(outcome), server: Some(server), beside, search, verdict, ..run }
         }
         Err(why) => Run { verdict: Verdict::Invalid(vec![why.clone()]), failure: Some(why), ..run },
     }
@@ -124,6 +124,9 @@ pub(crate) fn judged(measured: Result<(Outcome, ServerUse), String>, run: Run) -
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use load::Outcome;
+    use load::sample::ServerUse;
 
     use super::*;
     use crate::fake;
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_known_surface_comes_out_as_it_is() {
-        let (results, out) = run_over(&mut |_, _, key| Ok(surface(key)), &Switch::default());
+        let (results, out) = run_over(&mut |_, _, key| Ok(surface(key).into()), &Switch::default());
         assert_eq!((results.runs.len(), results.cells.len()), (18, 6));
         for cell in &results.cells {
             let expected = surface(&cell.key).0.requests_per_second;
@@ -215,7 +218,7 @@ mod tests {
     fn a_run_that_fails_is_told_and_the_others_go_on() {
         let mut measure = |_, _, key: &CellKey| match (key.target.as_str(), key.connections) {
             ("b", 100) => Err("the server ended (signal: 9)".to_string()),
-            _ => Ok(surface(key)),
+            _ => Ok(surface(key).into()),
         };
         let (results, _out) = run_over(&mut measure, &Switch::default());
         assert_eq!((results.runs.len(), results.cells.len()), (18, 5));
@@ -238,7 +241,7 @@ mod tests {
             if number == 7 {
                 cancel.set();
             }
-            Ok(surface(key))
+            Ok(surface(key).into())
         };
         let store = Store::create(&directory, PLAN).unwrap();
         campaign(&plan, &store, &cancel).run(empty(), Vec::new(), &mut |_| {}, &mut first).unwrap();
@@ -250,7 +253,7 @@ mod tests {
         let mut made = 0;
         let mut second = |_: usize, _: u32, key: &CellKey| {
             made += 1;
-            Ok(surface(key))
+            Ok(surface(key).into())
         };
         let cancel = Switch::default();
         let results =
@@ -267,7 +270,7 @@ mod tests {
             if number == 4 {
                 cancel.set();
             }
-            Ok(surface(key))
+            Ok(surface(key).into())
         };
         let (results, out) = run_over(&mut measure, &cancel);
         assert_eq!((results.runs.len(), stored(&out).runs.len()), (4, 4));
@@ -285,7 +288,7 @@ mod tests {
         let store = Store::create(&out.path().join("x"), PLAN).unwrap();
         let results = fake::results(&[], 0, |_, _| (0.0, 0.0));
         let mut observer = |progress: &Progress| told.push((progress.done, progress.total, progress.left));
-        let mut measure = |_: usize, _: u32, key: &CellKey| Ok(surface(key));
+        let mut measure = |_: usize, _: u32, key: &CellKey| Ok(surface(key).into());
         let results = Results { planned_runs: 18, ..results };
         let cancel = Switch::default();
         campaign(&plan, &store, &cancel).run(results, Vec::new(), &mut observer, &mut measure).unwrap();

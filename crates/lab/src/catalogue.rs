@@ -16,17 +16,20 @@ pub struct Experiment {
 }
 
 /// Name and plan of each, from `experiments/`.
-const KNOWN: [(&str, &str); 14] = [
+const KNOWN: [(&str, &str); 17] = [
     ("architectures", include_str!("../../../experiments/architectures.toml")),
     ("auto", include_str!("../../../experiments/auto.toml")),
     ("fast-slow", include_str!("../../../experiments/fast-slow.toml")),
     ("floor", include_str!("../../../experiments/floor.toml")),
+    ("highest-concurrency", include_str!("../../../experiments/highest-concurrency.toml")),
     ("large-files", include_str!("../../../experiments/large-files.toml")),
     ("models", include_str!("../../../experiments/models.toml")),
     ("noise", include_str!("../../../experiments/noise.toml")),
+    ("oscillation", include_str!("../../../experiments/oscillation.toml")),
     ("overload", include_str!("../../../experiments/overload.toml")),
     ("reactor-open", include_str!("../../../experiments/reactor-open.toml")),
     ("reactor-study", include_str!("../../../experiments/reactor-study.toml")),
+    ("recovery", include_str!("../../../experiments/recovery.toml")),
     ("server-comparison", include_str!("../../../experiments/server-comparison.toml")),
     ("site", include_str!("../../../experiments/site.toml")),
     ("ten-thousand", include_str!("../../../experiments/ten-thousand.toml")),

@@ -1,15 +1,19 @@
 //! One run of one cell: a fresh server, a load on it, and what both used meanwhile.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use load::sample::{Sampler, ServerUse};
-use load::{Outcome, Phase, Switch};
+use load::capacity::{self, News};
+use load::fleet::{self, PART};
+use load::sample::Sampler;
+use load::{Error, Outcome, Phase, Switch};
 use rustix::thread::CpuSet;
 
 use crate::command::Places;
 use crate::key::CellKey;
-use crate::plan::{Plan, Target};
+use crate::plan::Plan;
 use crate::process::{Server, Start, free_port};
+use crate::results::Measured;
 
 /// All that the runs of an experiment have in common.
 pub(crate) struct Bench<'a> {
@@ -26,6 +30,17 @@ pub(crate) struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Makes the run that the plan asks for: a load, or a search.
+    ///
+    /// # Errors
+    /// Why there are no figures, in words. Nothing is left running.
+    pub(crate) fn run(&self, key: &CellKey, round: u32, dir: &Path) -> Result<Measured, String> {
+        match self.plan.search {
+            Some(_) => self.search(key, round, dir),
+            None => self.measure(key, round, dir, &mut |_| {}),
+        }
+    }
+
     /// Starts the server of a cell, loads it, and stops it; the server's own files go to `dir`. `look` is called with the
     /// phase of the load every now and then.
     ///
@@ -37,14 +52,58 @@ impl Bench<'_> {
         round: u32,
         dir: &Path,
         look: &mut dyn FnMut(Phase),
-    ) -> Result<(Outcome, ServerUse), String> {
-        let mut server =
-            self.start(self.plan.target(&key.target).ok_or("the plan has no such target")?, key, dir)?;
-        let pid = server.pid();
-        let mut sampler = Sampler::new(pid);
+    ) -> Result<Measured, String> {
+        let mut server = self.start(key, dir)?;
+        let load = self.plan.load_of(key, round, server.address())?;
+        let beside = self.plan.load_beside(key, round, server.address())?;
+        self.load(&mut server, key, &load, beside.as_ref(), look)
+    }
+
+    /// Starts the server of a cell, searches how many clients it holds, and stops it.
+    fn search(&self, key: &CellKey, round: u32, dir: &Path) -> Result<Measured, String> {
+        let mut server = self.start(key, dir)?;
+        let search = self.plan.search_of(key, round, server.address())?.ok_or("the plan has no search")?;
+        let (mut last, mut why, mut held) = (None, None, 0.0_f64);
+        let mut measure = |load: &load::Plan, _: &mut dyn FnMut(&load::Progress)| match self.load(
+            &mut server,
+            key,
+            load,
+            None,
+            &mut |_| {},
+        ) {
+            Ok(measured) => Ok(last.insert(measured).outcome.clone()),
+            Err(reason) => {
+                why = Some(format!("{reason} (it was asked to hold {} clients)", load.connections));
+                Err(Error::Nothing(String::new()))
+            }
+        };
+        let found = capacity::search_by(&search, &mut measure, &mut |news| {
+            if let News::Done(probe) = news
+                && probe.kept
+            {
+                held = held.max(probe.level);
+            }
+        });
+        let found = found.map_err(|error| match why {
+            Some(why) => format!("{why}, and had held {held:.0}"),
+            None => error.to_string(),
+        })?;
+        let last = last.ok_or("the search made no probe")?;
+        Ok(Measured { search: Some(found), ..last })
+    }
+
+    /// One load on a server that runs, and another beside it where there is one.
+    fn load(
+        &self,
+        server: &mut Server,
+        key: &CellKey,
+        load: &load::Plan,
+        beside: Option<&load::Plan>,
+        look: &mut dyn FnMut(Phase),
+    ) -> Result<Measured, String> {
+        let mut sampler = Sampler::new(server.pid());
         // The load is stopped for two reasons: the experiment is, or there is nothing left to load.
         let stop = Switch::default();
-        let load = self.plan.load_of(key, round, server.address())?;
         load.validate().map_err(|error| error.to_string())?;
         let mut watch = |phase| {
             sampler.look(phase);
@@ -53,19 +112,52 @@ impl Bench<'_> {
                 stop.set();
             }
         };
-        let outcome = match self.plan.engine_of(key)? {
-            None => load::run_until(&load, &stop, &mut |progress| watch(progress.phase))
+        let engine = self.plan.engine_of(key)?;
+        let mut main = || match engine {
+            None => fleet::run(self.program, &[PART], load, &stop, &mut |progress| watch(progress.phase))
                 .map_err(|error| error.to_string()),
-            Some(engine) => engine.run(&load, &stop, &mut watch),
+            Some(engine) => engine.run(self.program, load, &stop, &mut watch),
+        };
+        let (outcome, beside) = match beside {
+            None => (main(), Ok(None)),
+            Some(beside) => both(&mut main, beside, &stop),
         };
         server.check()?;
-        let outcome = outcome?;
-        let used = sampler.finish(outcome.answered()).ok_or("the load ended before it was measured")?;
-        Ok((outcome, used))
+        let (outcome, beside) = (outcome?, beside?);
+        if self.cancel.is_set() {
+            return Err("interrupted".into());
+        }
+        let answered = outcome.answered() + beside.as_ref().map_or(0, Outcome::answered);
+        let server = sampler.finish(answered).ok_or("the load ended before it was measured")?;
+        Ok(Measured { outcome, server, beside, search: None })
     }
 
-    fn start(&self, target: &Target, key: &CellKey, dir: &Path) -> Result<Server, String> {
+    fn start(&self, key: &CellKey, dir: &Path) -> Result<Server, String> {
+        let target = self.plan.target(&key.target).ok_or("the plan has no such target")?;
         let places = Places { root: &self.root, dir, program: self.program, port: free_port()?, cell: key };
         Start { target, places, cores: &self.server_cores, path: &key.path, cancel: self.cancel }.start()
     }
+}
+
+/// A load as it was measured, or why it could not be.
+type Tried<T> = Result<T, String>;
+
+/// Runs a load, and another one beside it from beginning to end.
+fn both(
+    main: &mut dyn FnMut() -> Tried<Outcome>,
+    beside: &load::Plan,
+    stop: &Switch,
+) -> (Tried<Outcome>, Tried<Option<Outcome>>) {
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| load::run_until(beside, stop, &mut |_| {}));
+        let outcome = main();
+        if outcome.is_err() {
+            stop.set();
+        }
+        let beside = match beside.join() {
+            Ok(found) => found.map(Some).map_err(|error| format!("the load beside: {error}")),
+            Err(_) => Err("the load beside panicked".into()),
+        };
+        (outcome, beside)
+    })
 }

@@ -29,7 +29,8 @@ pub struct Change {
 /// A figure: its name, whether more is better, and how it is read.
 type Figure = (&'static str, bool, fn(&Run) -> Option<f64>);
 
-const FIGURES: [Figure; 3] = [
+const FIGURES: [Figure; 4] = [
+    ("clients held", true, Run::clients),
     ("requests per second", true, Run::rate),
     ("CPU per request", false, Run::cpu),
     ("p99", false, Run::p99),

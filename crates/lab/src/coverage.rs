@@ -73,7 +73,9 @@ fn experiment(rounds: u32, seed: u64) -> Results {
         let (mut outcome, server) = fake::measured(&cell, truth(&cell) * noise, 0.0);
         // Only rates are looked at.
         (outcome.response_time_us.p50, outcome.response_time_us.p99) = (None, None);
-        results.runs.push(judged(Ok((outcome, server)), Run { cell, round, position, ..Run::default() }));
+        results
+            .runs
+            .push(judged(Ok((outcome, server).into()), Run { cell, round, position, ..Run::default() }));
     }
     results.planned_runs = results.runs.len() as u32;
     summarise(&mut results, &plan);

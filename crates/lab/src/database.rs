@@ -4,13 +4,14 @@
 use std::path::Path;
 
 use load::Outcome;
+use load::capacity::Capacity;
 use load::sample::ServerUse;
 use rusqlite::{Connection, Transaction, params};
 
 use crate::results::{Results, Run};
 
 /// Version of the schema.
-const VERSION: i32 = 1;
+const VERSION: i32 = 3;
 
 const SCHEMA: &str = "
     CREATE TABLE experiment (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -26,7 +27,12 @@ const SCHEMA: &str = "
         response_time_histogram TEXT,
         client_cpu_us_per_request REAL, server_cpu_us_per_request REAL, server_peak_rss_bytes INTEGER,
         voluntary_switches INTEGER, involuntary_switches INTEGER,
-        outcome TEXT
+        outcome TEXT, beside TEXT
+    );
+    CREATE TABLE search (
+        run INTEGER PRIMARY KEY REFERENCES run (id),
+        clients INTEGER NOT NULL, at_least INTEGER NOT NULL, confirmed INTEGER NOT NULL,
+        below INTEGER, reason TEXT NOT NULL, probes TEXT NOT NULL
     );
     CREATE TABLE second (
         run INTEGER NOT NULL REFERENCES run (id), at_s INTEGER NOT NULL,
@@ -37,7 +43,7 @@ const SCHEMA: &str = "
     CREATE TABLE moment (
         run INTEGER NOT NULL REFERENCES run (id), at_s REAL NOT NULL,
         cores REAL NOT NULL, rss_bytes INTEGER NOT NULL, descriptors INTEGER NOT NULL,
-        voluntary_per_second REAL NOT NULL, involuntary_per_second REAL NOT NULL
+        voluntary_per_second REAL NOT NULL, involuntary_per_second REAL NOT NULL, workers INTEGER NOT NULL
     );
 ";
 
@@ -62,12 +68,15 @@ impl Database {
     pub(crate) fn keep_run(&mut self, number: usize, run: &Run) -> rusqlite::Result<()> {
         let id = number as i64;
         let transaction = self.0.transaction()?;
-        for table in ["second WHERE run", "moment WHERE run", "run WHERE id"] {
+        for table in ["second WHERE run", "moment WHERE run", "search WHERE run", "run WHERE id"] {
             transaction.execute(&format!("DELETE FROM {table} = ?1"), [id])?;
         }
         put_run(&transaction, id, run)?;
         if let Some(outcome) = &run.outcome {
             put_seconds(&transaction, id, outcome)?;
+        }
+        if let Some(found) = &run.search {
+            put_search(&transaction, id, found)?;
         }
         if let Some(server) = &run.server {
             put_moments(&transaction, id, server)?;
@@ -110,7 +119,7 @@ fn put_run(transaction: &Transaction<'_>, id: i64, run: &Run) -> rusqlite::Resul
     let key = &run.cell;
     transaction.execute(
         "INSERT INTO run (id, round, position, target, setting, condition, connections, path, close, verdict, reasons, \
-         failure) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+         failure, beside) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         params![
             id,
             run.round,
@@ -124,6 +133,7 @@ fn put_run(transaction: &Transaction<'_>, id: i64, run: &Run) -> rusqlite::Resul
             run.verdict.word(),
             run.verdict.reasons().join("\n"),
             run.failure,
+            run.beside.as_ref().map(json),
         ],
     )?;
     if let Some(outcome) = &run.outcome {
@@ -166,6 +176,15 @@ fn put_run(transaction: &Transaction<'_>, id: i64, run: &Run) -> rusqlite::Resul
     Ok(())
 }
 
+fn put_search(transaction: &Transaction<'_>, id: i64, found: &Capacity) -> rusqlite::Result<()> {
+    let below = found.below.map(|below| below as i64);
+    let (clients, at_least, probes) = (found.at_least as i64, found.is_lower_bound(), json(&found.probes));
+    let insert = "INSERT INTO search VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    transaction
+        .execute(insert, params![id, clients, at_least, found.confirmed, below, found.reason, probes])?;
+    Ok(())
+}
+
 fn put_seconds(transaction: &Transaction<'_>, id: i64, outcome: &Outcome) -> rusqlite::Result<()> {
     let mut insert = transaction.prepare("INSERT INTO second VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
     for second in &outcome.timeline {
@@ -184,7 +203,7 @@ fn put_seconds(transaction: &Transaction<'_>, id: i64, outcome: &Outcome) -> rus
 }
 
 fn put_moments(transaction: &Transaction<'_>, id: i64, server: &ServerUse) -> rusqlite::Result<()> {
-    let mut insert = transaction.prepare("INSERT INTO moment VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?;
+    let mut insert = transaction.prepare("INSERT INTO moment VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
     for moment in &server.moments {
         insert.execute(params![
             id,
@@ -194,6 +213,7 @@ fn put_moments(transaction: &Transaction<'_>, id: i64, server: &ServerUse) -> ru
             moment.descriptors as i64,
             moment.voluntary_per_second,
             moment.involuntary_per_second,
+            moment.workers as i64,
         ])?;
     }
     Ok(())

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use load::capacity::{Capacity, End, What};
 use load::sample::ServerUse;
 use load::{Client, Distribution, Outcome, Stop, Verdict};
 
-use crate::key::CellKey;
+use crate::key::{CellKey, SEARCHED};
 use crate::plan::Plan;
 use crate::results::{Results, Run, SCHEMA};
 
@@ -55,10 +56,55 @@ pub(crate) fn run(cell: CellKey, (outcome, server): (Outcome, ServerUse)) -> Run
 
 /// A plan of targets at 10 connections, with whatever else is said of it.
 pub(crate) fn plan(targets: &[&str], rest: &str) -> Plan {
+    planned(targets, &format!("connections = [10]\n{rest}"))
+}
+
+/// The same with a search for the most clients in place of the connections.
+pub(crate) fn searching(targets: &[&str], rest: &str) -> Plan {
+    planned(targets, &format!("[search]\n{rest}"))
+}
+
+fn planned(targets: &[&str], rest: &str) -> Plan {
     let target = |name: &&str| format!("[[target]]\nname = \"{name}\"\nmodel = \"reactor\"\n");
     let targets: String = targets.iter().map(target).collect();
-    let text = "title = \"t\"\nconnections = [10]\npaths = [\"/\"]\nduration_s = 1\n";
+    let text = "title = \"t\"\npaths = [\"/\"]\nduration_s = 1\n";
     Plan::parse(&format!("{text}{rest}\n{targets}"), "x.toml").unwrap()
+}
+
+/// The results of searches that found so many clients of each target in every round.
+pub(crate) fn searched(found: &[(&str, f64)], rounds: u32) -> Results {
+    let targets: Vec<&str> = found.iter().map(|(name, _)| *name).collect();
+    let mut results = results(&targets, rounds, |_, _| (1_000.0, 10.0));
+    for run in &mut results.runs {
+        run.cell.connections = SEARCHED;
+        let held = found.iter().find(|(name, _)| *name == run.cell.target).unwrap().1;
+        run.search = Some(Capacity {
+            what: What::Clients,
+            at_least: held,
+            below: Some(held + 1.0),
+            confirmed: true,
+            end: End::Server,
+            reason: "errors<0%".into(),
+            probe_s: 1.0,
+            most: 1e6,
+            probes: Vec::new(),
+        });
+    }
+    results
+}
+
+/// Makes what was found of each target a lower bound, or not.
+pub(crate) fn bound(results: &mut Results, bounds: &[bool]) {
+    for run in &mut results.runs {
+        let end = if bounds[run.position as usize] { End::Highest } else { End::Server };
+        run.search.as_mut().unwrap().end = end;
+    }
+}
+
+/// Makes what was found of a target in its first round something that was not held for long.
+pub(crate) fn brief(results: &mut Results, target: &str) {
+    let run = results.runs.iter_mut().find(|run| run.cell.target == target).unwrap();
+    run.search.as_mut().unwrap().confirmed = false;
 }
 
 /// The results of targets at 10 connections, where `surface` gives rate and cost by target and round.

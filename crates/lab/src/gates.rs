@@ -1,12 +1,13 @@
 //! Validity gates: what must hold for a figure to mean what it seems to (docs/validity.md).
 
-use load::verdict::{GATES, judge};
-use load::{Outcome, Verdict};
+use load::capacity::Capacity;
+use load::verdict::{GATES, Gate, failed, judge};
+use load::{Host, Outcome, Verdict};
 
 use load::sample::ServerUse;
 
 use crate::noise::{DISTURBED, Drift, disturbed};
-use crate::results::{Results, Run};
+use crate::results::{Measured, Results, Run};
 use crate::stats::variation;
 
 /// How far the time over which the server was observed may be from that of the load, relative.
@@ -21,11 +22,16 @@ const ROUNDS: u32 = 3;
 /// The same as [`observed_otherwise`] about many runs.
 const OBSERVED_OTHERWISE: &str = "the server was observed over another time than it was loaded";
 
+/// The same as [`unconfirmed`] about many runs.
+const UNCONFIRMED: &str = "the clients that a search found were held, but not for long";
+
 /// Judges one run by what the load measured, and how the server was observed.
-pub(crate) fn judge_run(outcome: &Outcome, server: &ServerUse) -> Verdict {
+pub(crate) fn judge_run(Measured { outcome, server, beside, search }: &Measured) -> Verdict {
     let mut verdict = judge(outcome);
-    let reasons = [observed_otherwise(outcome, server), disturbed(outcome, server)];
-    reasons.into_iter().flatten().for_each(|reason| verdict.suspect(reason));
+    let search = search.as_ref().and_then(unconfirmed);
+    let reasons = [observed_otherwise(outcome, server), disturbed(outcome, server), search];
+    let beside = beside.iter().flat_map(|beside| beside_gates().map(|gate| fails_beside(gate, beside)));
+    reasons.into_iter().chain(beside).flatten().for_each(|reason| verdict.suspect(reason));
     verdict
 }
 
@@ -34,6 +40,37 @@ fn observed_otherwise(outcome: &Outcome, server: &ServerUse) -> Option<String> {
     let (observed, loaded) = (server.window_s, outcome.duration_s);
     let reason = || format!("the server was observed for {observed:.2} s and loaded for {loaded:.2} s");
     ((observed / loaded - 1.0).abs() > WINDOW).then(reason)
+}
+
+/// What a load beside asks for is meant to be answered, all of it.
+const BESIDE: [Gate; 2] = [
+    Gate {
+        check: |beside| (beside.answered() == 0).then(|| "no request was answered".into()),
+        summary: "no request was answered",
+    },
+    Gate {
+        check: |beside| {
+            Some(failed(beside)).filter(|count| *count > 0).map(|count| format!("{count} requests failed"))
+        },
+        summary: "requests failed",
+    },
+];
+
+/// The gates of a load beside: those of every load, but its own for the first one, which is about errors.
+fn beside_gates() -> impl Iterator<Item = &'static Gate> {
+    let [_errors, others @ ..] = &GATES;
+    BESIDE.iter().chain(others)
+}
+
+/// Why a load beside fails a gate. What the host did meanwhile it did to both loads: the other one is asked for that.
+fn fails_beside(gate: &Gate, beside: &Outcome) -> Option<String> {
+    let beside = Outcome { host: Host::default(), ..beside.clone() };
+    (gate.check)(&beside).map(|reason| format!("the load beside: {reason}"))
+}
+
+/// What a search found is tried for longer at the end.
+fn unconfirmed(found: &Capacity) -> Option<String> {
+    (!found.confirmed).then(|| format!("{:.0} clients were held, but not for long", found.at_least))
 }
 
 /// Judges the experiment by its runs; `rates` has the requests per second of every cell's rounds, and `drift` what became of
@@ -73,7 +110,7 @@ fn judge_runs(runs: &[Run], verdict: &mut Verdict) {
         verdict.suspect(format!("{wrong} of {} runs got no proper answers", runs.len()));
     }
     let measured = || runs.iter().filter_map(|run| Some((run.outcome.as_ref()?, run.server.as_ref()?)));
-    let mut say = |hit: usize, summary| {
+    let mut say = |hit: usize, summary: &str| {
         if hit > 0 {
             verdict.suspect(format!("in {hit} of {} runs {summary}", runs.len()));
         }
@@ -85,6 +122,12 @@ fn judge_runs(runs: &[Run], verdict: &mut Verdict) {
     say(observed.count(), OBSERVED_OTHERWISE);
     let busy = measured().filter(|(outcome, server)| disturbed(outcome, server).is_some());
     say(busy.count(), DISTURBED);
+    for gate in beside_gates() {
+        let failing = runs.iter().filter_map(|run| fails_beside(gate, run.beside.as_ref()?));
+        say(failing.count(), &format!("the load beside: {}", gate.summary));
+    }
+    let brief = runs.iter().filter_map(|run| unconfirmed(run.search.as_ref()?));
+    say(brief.count(), UNCONFIRMED);
 }
 
 fn judge_spread(rates: &[(String, Vec<f64>)], verdict: &mut Verdict) {
@@ -112,7 +155,7 @@ mod tests {
     fn judged(change: impl FnOnce(&mut Outcome, &mut ServerUse)) -> Verdict {
         let (mut outcome, mut server) = fake::measured(&fake::key("a", 10), 1_000.0, 20.0);
         change(&mut outcome, &mut server);
-        judge_run(&outcome, &server)
+        judge_run(&(outcome, server).into())
     }
 
     fn answer_with(status: u16, count: u64, outcome: &mut Outcome) {
@@ -209,5 +252,43 @@ mod tests {
             (verdict.word(), &*verdict.reasons()[0]),
             ("INVALID", "no run gave a figure that means anything")
         );
+    }
+
+    #[test]
+    fn an_experiment_says_what_was_not_held_for_long() {
+        let mut results = fake::searched(&[("a", 1_000.0)], 3);
+        assert_eq!(judge_all(&results, &[], None), Verdict::Valid);
+        fake::brief(&mut results, "a");
+        let reason = format!("in 1 of 3 runs {UNCONFIRMED}");
+        assert_eq!(judge_all(&results, &[], None), Verdict::Suspect(vec![reason]));
+    }
+
+    #[test]
+    fn the_load_beside_passes_the_gates_too() {
+        let judged = |change: fn(&mut Outcome)| {
+            let measured = || fake::measured(&fake::key("a", 10), 1_000.0, 20.0);
+            let mut beside = measured().0;
+            change(&mut beside);
+            let mut results = fake::results(&["a"], 3, |_, _| (1_000.0, 20.0));
+            results.runs[0].beside = Some(beside.clone());
+            let run = judge_run(&Measured { beside: Some(beside), ..measured().into() });
+            (run.reasons().to_vec(), judge_all(&results, &[], None).reasons().to_vec())
+        };
+        let busy: fn(&mut Outcome) = |beside| beside.client.busiest_thread_share = 0.9;
+        let host: fn(&mut Outcome) = |beside| beside.host.listen_drops = 1;
+        assert_eq!(judged(|_| {}), (vec![], vec![]));
+        assert_eq!(judged(host), (vec![], vec![]), "the other load is asked for what the host did");
+        let (run, all) = judged(busy);
+        let reason =
+            "the load beside: a load thread used 90 % of its core: the rate may be the load's own limit";
+        assert_eq!(run, [reason]);
+        assert_eq!(all, [format!("in 1 of 3 runs the load beside: {}", GATES[1].summary)]);
+        let (run, all) = judged(|beside| beside.errors.reset = 1);
+        assert_eq!(run, ["the load beside: 1 requests failed"]);
+        assert_eq!(all, ["in 1 of 3 runs the load beside: requests failed"]);
+        let (run, _) = judged(|beside| beside.errors.reset = 500);
+        assert_eq!(run, ["the load beside: 500 requests failed"], "that is said once");
+        let (run, _) = judged(|beside| beside.requests = 0);
+        assert_eq!(run, ["the load beside: no request was answered"]);
     }
 }

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Levels of factors, by the factor's name.
 pub type Levels = BTreeMap<String, String>;
 
+/// The number of connections of a cell that searches how many it holds.
+pub(crate) const SEARCHED: u32 = 0;
+
 /// A point of the grid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CellKey {
@@ -19,7 +22,7 @@ pub struct CellKey {
     /// Under what it is measured: factors that nobody can choose, such as how long the work of a request takes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub condition: Levels,
-    /// Connections.
+    /// Connections; 0 where as many are searched as the target holds.
     pub connections: u32,
     /// Path of the request.
     pub path: String,
@@ -48,10 +51,23 @@ impl CellKey {
         text
     }
 
+    /// Whether it searches how many clients the target holds.
+    pub fn is_searched(&self) -> bool {
+        self.connections == SEARCHED
+    }
+
     /// All but the contender: `1 connection, /page`.
     pub fn load(&self) -> String {
+        if self.is_searched() {
+            return format!("as many clients as it holds, {}", self.circumstances());
+        }
         let plural = if self.connections == 1 { "" } else { "s" };
         format!("{} connection{plural}, {}", self.connections, self.circumstances())
+    }
+
+    /// Its level of a factor.
+    pub(crate) fn level(&self, name: &str) -> Option<&str> {
+        self.setting.get(name).or_else(|| self.condition.get(name)).map(String::as_str)
     }
 
     /// What it has in common with the same target in other settings.

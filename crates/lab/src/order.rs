@@ -51,7 +51,7 @@ impl<'a> Search<'a> {
     /// A search that ends when so much time has passed.
     pub(crate) fn new(plan: &'a Plan, budget: Duration) -> Self {
         let cells = plan.cells();
-        let sides = || plan.claims.iter().flat_map(|claim| [&claim.left, &claim.right]);
+        let sides = || plan.claims.iter().flat_map(|claim| claim.sides().map(|(_, side)| side));
         let is_coarse = |cell: &&CellKey| {
             let mut levels = cell.setting.iter().map(|(name, level)| place(plan, name, level));
             levels.all(|(at, count)| at == 0 || at + 1 == count || at == count / 2)
@@ -159,7 +159,7 @@ fn place(plan: &Plan, name: &str, level: &str) -> (usize, usize) {
 fn rates(runs: &[Run]) -> BTreeMap<CellKey, Vec<f64>> {
     let mut rates = BTreeMap::<_, Vec<_>>::new();
     for run in runs.iter().filter(|run| run.is_sound()) {
-        if let Some(rate) = run.rate() {
+        if let Some(rate) = run.figure() {
             rates.entry(run.cell.clone()).or_default().push(rate);
         }
     }

@@ -1,11 +1,15 @@
 //! An experiment as it is declared: targets, factors, load and budgets, read from TOML and checked.
 
+mod beside;
 mod check;
 mod claim;
 mod engine;
 mod explain;
 mod factor;
 mod load;
+mod metric;
+mod search;
+mod without;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,14 +17,18 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::key::CellKey;
+use crate::key::{CellKey, SEARCHED};
 
 pub(crate) use self::engine::Engine;
+pub use beside::Beside;
 pub use claim::{Claim, Side};
 pub use explain::did_you_mean;
 pub use factor::Level;
 pub(crate) use factor::filled;
 pub use load::Load;
+pub use metric::Metric;
+pub use search::Search;
+pub use without::Without;
 
 /// An experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,8 +53,16 @@ pub struct Plan {
     /// Where the load is other than a plain closed loop.
     #[serde(default)]
     pub load: Load,
-    /// Connections of the load: one of the factors.
+    /// Another load at the same time.
+    pub beside: Option<Beside>,
+    /// Cells that are left out.
+    #[serde(default)]
+    pub without: Vec<Without>,
+    /// Connections of the load: one of the factors; none where they are searched for.
+    #[serde(default)]
     pub connections: Vec<u32>,
+    /// Where each cell searches the most simultaneous clients in place of loads at given numbers of connections.
+    pub search: Option<Search>,
     /// Paths that are requested: one of the factors.
     pub paths: Vec<String>,
     /// A connection per request, or keep-alive: one of the factors.
@@ -154,25 +170,12 @@ pub struct Budget {
     pub close: Option<bool>,
 }
 
-/// A figure of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
-    /// Processor time of the server per request, in microseconds. Less is better.
-    ServerCpuUsPerRequest,
-    /// Requests per second of the server's processor time. More is better.
-    RequestsPerCpuSecond,
-    /// Requests per second. More is better.
-    RequestsPerSecond,
-    /// 99th percentile of the response time, in microseconds. Less is better.
-    P99Us,
-}
-
 /// Values that `--quick` takes in place of the plan's own.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quick {
     connections: Option<Vec<u32>>,
+    search: Option<Search>,
     paths: Option<Vec<String>>,
     close: Option<Vec<bool>>,
     rounds: Option<u32>,
@@ -213,10 +216,11 @@ impl Plan {
             |problem: explain::Problem| Error::Plan { file: file.into(), problem: problem.placed(text) };
         let plan: Plan =
             toml::from_str(text).map_err(|error| refuse(explain::Problem::from_toml(&error, text)))?;
+        without::check(&plan).map_err(refuse)?;
         check::all(&plan).map_err(refuse)?;
         check::all(&plan.clone().quicker()).map_err(|problem| refuse(problem.within("quick")))?;
         check::budgets(&plan).map_err(refuse)?;
-        check::claims(&plan).map_err(refuse)?;
+        claim::check(&plan).map_err(refuse)?;
         Ok(plan)
     }
 
@@ -224,6 +228,8 @@ impl Plan {
     pub fn quicker(mut self) -> Self {
         let quick = std::mem::take(&mut self.quick);
         self.connections = quick.connections.unwrap_or(self.connections);
+        // What there is no search of has nothing to be changed.
+        self.search = self.search.map(|search| search.with(quick.search.unwrap_or_default()));
         self.paths = quick.paths.unwrap_or(self.paths);
         self.close = quick.close.unwrap_or(self.close);
         self.rounds = quick.rounds.unwrap_or(self.rounds);
@@ -238,12 +244,13 @@ impl Plan {
         self
     }
 
-    /// Every point of the grid, in the order of the plan.
+    /// Every point of the grid that is not left out, in the order of the plan.
     pub fn cells(&self) -> Vec<CellKey> {
         let mut cells = Vec::new();
+        let connections = if self.search.is_some() { &[SEARCHED][..] } else { &self.connections };
         for path in &self.paths {
             for &close in &self.close {
-                for &connections in &self.connections {
+                for &connections in connections {
                     for target in &self.targets {
                         let own = CellKey {
                             target: target.name.clone(),
@@ -257,6 +264,7 @@ impl Plan {
                 }
             }
         }
+        cells.retain(|cell| !self.without.iter().any(|without| without.names(cell)));
         cells
     }
 
@@ -265,7 +273,7 @@ impl Plan {
         let mut cells = vec![cell];
         for (name, levels) in &self.factors {
             let names = |text: &str| text.contains(&format!("{{{name}}}"));
-            let is_condition = names(&cells[0].path) || self.load.texts().any(|text| names(text));
+            let is_condition = names(&cells[0].path) || self.load_texts().any(|text| names(text));
             let is_named = target.texts().any(names);
             if !is_condition && !is_named {
                 continue;
@@ -287,13 +295,19 @@ impl Plan {
 
     /// About how long one run takes, in seconds.
     pub(crate) fn estimate_of_run_s(&self) -> f64 {
-        self.duration_s + self.warmup_s + START_STOP_S
+        let load_s = self.estimate_of_search_s().unwrap_or(self.duration_s + self.warmup_s);
+        load_s + START_STOP_S
     }
 
     /// About how long all rounds take, in seconds.
     pub fn estimate_s(&self) -> f64 {
         let runs = self.cells().len() as f64 * f64::from(self.rounds);
         runs * self.estimate_of_run_s()
+    }
+
+    /// Every text of the loads in which factors are filled in.
+    fn load_texts(&self) -> impl Iterator<Item = &String> {
+        self.load.texts().chain(self.beside.iter().flat_map(Beside::texts))
     }
 
     /// The target of this name.

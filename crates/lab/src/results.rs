@@ -1,6 +1,7 @@
 //! What an experiment yields: every cell of every round, and the summary over the rounds.
 
 use load::Verdict;
+use load::capacity::Capacity;
 use load::sample::ServerUse;
 use serde::{Deserialize, Serialize};
 
@@ -58,9 +59,9 @@ pub struct ClaimOutcome {
     pub text: String,
     /// Whose it is.
     pub source: String,
-    /// The cells whose rates were compared.
+    /// The cells that were compared, and by what if that is not their rate.
     pub compared: String,
-    /// The ratio that was measured; `None` where a side was not.
+    /// The ratio that was measured, or the figure itself where there is one side only; `None` where a side was not.
     pub ratio: Option<Estimate>,
     /// What that says about the claim.
     pub judgement: Judgement,
@@ -112,14 +113,38 @@ pub struct Run {
     pub round: u32,
     /// Position in the shuffled order of its round, from 0.
     pub position: u32,
-    /// What the load generator measured; `None` where the run failed.
+    /// What the load generator measured, in a search at the most clients that it found; `None` where the run failed.
     pub outcome: Option<load::Outcome>,
     /// What the server's process tree used while measuring.
     pub server: Option<ServerUse>,
+    /// What the load beside measured, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<load::Outcome>,
+    /// What a search found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Capacity>,
     /// Why the run failed, or `None`.
     pub failure: Option<String>,
     /// Whether this run can be trusted.
     pub verdict: Verdict,
+}
+
+/// What was measured in one run.
+pub(crate) struct Measured {
+    /// By the load.
+    pub(crate) outcome: load::Outcome,
+    /// Of the server meanwhile.
+    pub(crate) server: ServerUse,
+    /// By the load beside, where there is one.
+    pub(crate) beside: Option<load::Outcome>,
+    /// By a search, where the plan asks for one; the other figures are those at the level which it found.
+    pub(crate) search: Option<Capacity>,
+}
+
+impl From<(load::Outcome, ServerUse)> for Measured {
+    fn from((outcome, server): (load::Outcome, ServerUse)) -> Self {
+        Measured { outcome, server, beside: None, search: None }
+    }
 }
 
 impl Run {
@@ -131,6 +156,16 @@ impl Run {
     /// Requests per second.
     pub(crate) fn rate(&self) -> Option<f64> {
         Some(self.outcome.as_ref()?.requests_per_second)
+    }
+
+    /// The most clients that a search found.
+    pub(crate) fn clients(&self) -> Option<f64> {
+        Some(self.search.as_ref()?.at_least)
+    }
+
+    /// What contenders are compared by: the clients that a search found, and requests per second where there was none.
+    pub(crate) fn figure(&self) -> Option<f64> {
+        self.clients().or_else(|| self.rate())
     }
 
     /// Processor time of the server per request, in microseconds; no time at all is no measurement.
@@ -157,10 +192,11 @@ impl Results {
     }
 }
 
-/// The fastest of some cells.
+/// The fastest of some cells, or the one that holds most clients where those were searched for.
 pub(crate) fn fastest<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Option<&'a Cell> {
-    let rate = |cell: &Cell| cell.requests_per_second.median;
-    cells.into_iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))
+    let figure =
+        |cell: &Cell| cell.held.as_ref().map_or(cell.requests_per_second, |held| held.clients).median;
+    cells.into_iter().max_by(|a, b| figure(a).total_cmp(&figure(b)))
 }
 
 /// A cell over its rounds.
@@ -170,6 +206,9 @@ pub struct Cell {
     pub key: CellKey,
     /// Rounds that succeeded.
     pub rounds: u32,
+    /// The most clients that a search found; the other figures are those at so many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// Requests per second.
     pub requests_per_second: Estimate,
     /// Median response time, in microseconds.
@@ -181,10 +220,24 @@ pub struct Cell {
     /// Failed requests over all rounds.
     pub errors: u64,
     /// Statistically tied with the best cell of its group (same connections, path and close) by requests
-    /// per second.
+    /// per second, or by the clients that a search found.
     pub tied_best: bool,
-    /// Requests per second over those of the best cell of its group.
+    /// The same figure over that of the best cell of its group.
     pub ratio_to_best: Option<Estimate>,
+}
+
+/// The most simultaneous clients of a cell, over its rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    /// How many.
+    pub clients: Estimate,
+    /// It may hold more: in some round the search ended at a limit of the host, of the load generator or of the plan.
+    pub at_least: bool,
+    /// It may hold fewer for long: in some round no number was held again for longer at the end.
+    #[serde(default)]
+    pub brief: bool,
+    /// Why the search ended, in the round nearest to the median.
+    pub why: String,
 }
 
 /// A median over rounds with its 95 % bootstrap interval.

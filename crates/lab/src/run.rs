@@ -42,6 +42,30 @@ pub struct Options {
     pub cancel: Switch,
 }
 
+impl Options {
+    /// The whole experiment of a plan in a file, with what it makes itself.
+    pub fn new(
+        name: impl Into<String>,
+        plan: impl Into<String>,
+        out: impl Into<PathBuf>,
+        program: PathBuf,
+    ) -> Self {
+        let name = name.into();
+        Options {
+            command: format!("plimsoll lab run {name}.toml"),
+            name,
+            plan: plan.into(),
+            quick: false,
+            root: None,
+            out: out.into(),
+            program,
+            resume: false,
+            budget: None,
+            cancel: Switch::default(),
+        }
+    }
+}
+
 /// A finished or interrupted experiment.
 #[derive(Debug)]
 pub struct Summary {
@@ -85,9 +109,8 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
     let results = begin(&plan, options);
     // Looking at the server must not take its core either. The server's threads get their own cores.
     let _kept = Kept::to(&load_cores).map_err(|error| refuse(format!("load_cpus: {error}")))?;
-    let mut measure = |number, round, key: &CellKey| {
-        bench.measure(key, round, &store.own_files(number, &key.target), &mut |_| {})
-    };
+    let mut measure =
+        |number, round, key: &CellKey| bench.run(key, round, &store.own_files(number, &key.target));
     let campaign = Campaign { plan: &plan, store: &store, cancel: &options.cancel, budget: options.budget };
     let results = campaign.run(results, before, observer, &mut measure)?;
     let budgets_met = results.budgets.iter().all(|budget| budget.met);
@@ -97,7 +120,11 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
 /// Whether a run was made with this very plan: the quick form of one has the same file.
 fn is_of(plan: &Plan, run: &Run) -> bool {
     let same_time = |outcome: &load::Outcome| {
-        outcome.plan.stop == Stop::Seconds(plan.duration_s) && outcome.plan.warmup_s == plan.warmup_s
+        let same = match &run.search {
+            Some(found) => found.probe_s == plan.duration_s,
+            None => outcome.plan.stop == Stop::Seconds(plan.duration_s),
+        };
+        same && outcome.plan.warmup_s == plan.warmup_s
     };
     run.outcome.as_ref().is_none_or(same_time)
 }

@@ -126,7 +126,8 @@ fn json(value: &impl serde::Serialize) -> String {
 /// The cells as a table for other programs.
 fn csv(results: &Results) -> String {
     let mut text = String::from("target,setting,condition,connections,path,close,rounds,errors,tied_best");
-    for name in ["requests_per_second", "p50_us", "p99_us", "server_cpu_us_per_request"] {
+    text += ",at_least,search_ended";
+    for name in ["clients", "requests_per_second", "p50_us", "p99_us", "server_cpu_us_per_request"] {
         let _ = write!(text, ",{name},{name}_low,{name}_high");
     }
     text.push('\n');
@@ -135,7 +136,7 @@ fn csv(results: &Results) -> String {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let _ = write!(
             text,
-            "{},{},{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{},{}",
             quoted(&key.target),
             quoted(&levels(&key.setting)),
             quoted(&levels(&key.condition)),
@@ -144,11 +145,18 @@ fn csv(results: &Results) -> String {
             key.close,
             cell.rounds,
             cell.errors,
-            cell.tied_best
+            cell.tied_best,
+            cell.held.as_ref().is_some_and(|held| held.at_least),
+            cell.held.as_ref().map_or_else(String::new, |held| quoted(&held.why)),
         );
-        for estimate in
-            [Some(cell.requests_per_second), cell.p50_us, cell.p99_us, cell.server_cpu_us_per_request]
-        {
+        let clients = cell.held.as_ref().map(|held| held.clients);
+        for estimate in [
+            clients,
+            Some(cell.requests_per_second),
+            cell.p50_us,
+            cell.p99_us,
+            cell.server_cpu_us_per_request,
+        ] {
             match estimate {
                 Some(Estimate { median, low, high }) => {
                     let _ = write!(text, ",{median:.3},{low:.3},{high:.3}");

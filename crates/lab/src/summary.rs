@@ -4,6 +4,8 @@ mod claims;
 mod findings;
 mod queueing;
 mod scaling;
+mod searched;
+mod steadiness;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +15,10 @@ use crate::gates::judge_all;
 use crate::key::CellKey;
 use crate::noise::{self, Drift};
 use crate::plan::{Budget, Metric, Plan};
+use crate::recovery;
 use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run, fastest};
 use crate::stats::{estimate, median, ratio, tied};
+use crate::workers::Workers;
 
 /// Fills in what follows from the runs that there are.
 pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
@@ -22,14 +26,16 @@ pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
     mark_best(results);
     results.budgets = plan.budgets.iter().flat_map(|budget| outcomes(budget, results, plan)).collect();
     results.claims = claims::outcomes(results, plan);
-    let rates = |cell: &Cell| (cell.key.to_string(), results.values(&cell.key, Run::rate));
+    let rates = |cell: &Cell| (cell.key.to_string(), results.values(&cell.key, Run::figure));
     let rates: Vec<_> = results.cells.iter().map(rates).collect();
     let drift = Drift::of(results);
     noise::note(results, drift);
     results.verdict = judge_all(results, &rates, drift);
     results.findings = findings::findings(results);
+    results.findings.extend(searched::sentences(results));
     results.findings.extend(scaling::sentences(results));
     results.findings.extend(queueing::sentences(results));
+    results.findings.extend(steadiness::sentences(results));
 }
 
 impl Metric {
@@ -39,19 +45,10 @@ impl Metric {
             Metric::RequestsPerCpuSecond => Some(1e6 / run.cpu()?),
             Metric::RequestsPerSecond => run.rate(),
             Metric::P99Us => run.p99(),
-        }
-    }
-
-    fn more_is_better(self) -> bool {
-        matches!(self, Metric::RequestsPerSecond | Metric::RequestsPerCpuSecond)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Metric::ServerCpuUsPerRequest => "CPU per request",
-            Metric::RequestsPerCpuSecond => "requests per CPU second",
-            Metric::RequestsPerSecond => "requests per second",
-            Metric::P99Us => "p99",
+            Metric::BesideP99Us => Some(run.beside.as_ref()?.response_time_us.p99? as f64),
+            Metric::RecoveryS => recovery::seconds(run.outcome.as_ref()?),
+            Metric::WorkersVariation => Some(Workers::of(run.server.as_ref()?)?.variation),
+            Metric::ClientsHeld => run.clients(),
         }
     }
 }
@@ -62,6 +59,7 @@ fn cell(results: &Results, key: &CellKey) -> Option<Cell> {
     Some(Cell {
         key: key.clone(),
         rounds: results.sound(key).count() as u32,
+        held: searched::held(results, key),
         requests_per_second: over(&Run::rate)?,
         p50_us: over(&|run| Some(run.outcome.as_ref()?.response_time_us.p50? as f64)),
         p99_us: over(&Run::p99),
@@ -82,7 +80,7 @@ fn groups(cells: &[Cell]) -> BTreeMap<CellKey, Vec<&Cell>> {
 }
 
 /// Marks in each group the fastest cell and those that cannot be told from it: where the interval of the ratio
-/// to the fastest includes 1.
+/// to the fastest includes 1, or where the figure is a lower bound.
 fn mark_best(results: &mut Results) {
     let best: Vec<CellKey> = groups(&results.cells)
         .values()
@@ -90,18 +88,57 @@ fn mark_best(results: &mut Results) {
         .collect();
     let to_best = |cell: &Cell| {
         let best = best.iter().find(|best| cell.key.of(best) == **best)?;
-        Some((over(results, &cell.key, best, Run::rate)?, cell.key == *best))
+        Some((over(results, &cell.key, best, Run::figure)?, cell.key == *best))
     };
     let found: Vec<_> = results.cells.iter().map(to_best).collect();
     for (cell, found) in results.cells.iter_mut().zip(found) {
         cell.ratio_to_best = found.map(|(ratio, _)| ratio);
-        cell.tied_best = found.is_some_and(|(ratio, is_best)| is_best || tied(&ratio));
+        let may_be_more = cell.held.as_ref().is_some_and(|held| held.at_least);
+        cell.tied_best = found.is_some_and(|(ratio, is_best)| is_best || may_be_more || tied(&ratio));
     }
 }
 
+/// Whether a figure of a cell is a lower bound: of clients where a search ended at another limit than the server's, of a
+/// recovery where the load ended first in some round.
+fn may_be_more(results: &Results, cell: &Cell, metric: Metric) -> bool {
+    let is_under_way = |run: &Run| run.outcome.as_ref().is_some_and(recovery::is_under_way);
+    match metric {
+        Metric::ClientsHeld => cell.held.as_ref().is_some_and(|held| held.at_least),
+        Metric::RecoveryS => results.sound(&cell.key).any(is_under_way),
+        _ => false,
+    }
+}
+
+/// Whether a figure of a cell was seen for a short while only, so that it tells nothing of what lasts.
+fn is_brief(cell: &Cell, metric: Metric) -> bool {
+    metric == Metric::ClientsHeld && cell.held.as_ref().is_some_and(|held| held.brief)
+}
+
+/// Whether the best figure of several cells is a lower bound: where more is better, any of them may be the best then.
+fn best_may_be_more<'a>(
+    results: &Results,
+    best: &Cell,
+    mut all: impl Iterator<Item = &'a Cell>,
+    metric: Metric,
+) -> bool {
+    let may_be_more = |cell: &Cell| may_be_more(results, cell, metric);
+    may_be_more(best) || metric.more_is_better() && all.any(may_be_more)
+}
+
+/// An interval, as wide as it is where the figure, or what it is over, may be more than was found.
+fn widened(found: Estimate, may_be_more: bool, other_may_be_more: bool) -> Estimate {
+    let high = if may_be_more { f64::INFINITY } else { found.high };
+    Estimate { low: if other_may_be_more { 0.0 } else { found.low }, high, ..found }
+}
+
 /// A figure of one cell over that of another.
-fn over(results: &Results, key: &CellKey, other: &CellKey, get: fn(&Run) -> Option<f64>) -> Option<Estimate> {
-    ratio(&results.values(key, get), &results.values(other, get), results.seed)
+fn over(
+    results: &Results,
+    key: &CellKey,
+    other: &CellKey,
+    get: impl Fn(&Run) -> Option<f64>,
+) -> Option<Estimate> {
+    ratio(&results.values(key, &get), &results.values(other, &get), results.seed)
 }
 
 /// How a budget came out under every load of its target that it is for: where a target has several settings, with the best.
@@ -116,34 +153,55 @@ fn outcomes(budget: &Budget, results: &Results, plan: &Plan) -> Vec<BudgetOutcom
     loads.iter().map(|load| outcome(budget, results, load)).collect()
 }
 
-/// The best setting of a target under a load, and its values.
-fn best(results: &Results, target: &str, load: &CellKey, metric: Metric) -> (String, Vec<f64>) {
+/// The best setting of a target under a load.
+struct Best {
+    name: String,
+    values: Vec<f64>,
+    may_be_more: bool,
+    is_brief: bool,
+}
+
+fn best(results: &Results, target: &str, load: &CellKey, metric: Metric) -> Best {
     let same =
         |cell: &&Cell| cell.key.target == target && cell.key.without_contender() == load.without_contender();
-    let settings = results.cells.iter().filter(same).filter_map(|cell| {
+    let settings = || results.cells.iter().filter(same);
+    let worths = settings().filter_map(|cell| {
         let values = results.values(&cell.key, |run| metric.of(run));
         let worth = if metric.more_is_better() { median(&values)? } else { -median(&values)? };
-        Some((worth, cell.key.contender(), values))
+        Some((worth, cell, values))
     });
-    let best = settings.max_by(|a, b| a.0.total_cmp(&b.0));
-    best.map_or_else(|| (target.to_owned(), Vec::new()), |(_, name, values)| (name, values))
+    let best = worths.max_by(|a, b| a.0.total_cmp(&b.0));
+    let none = || Best { name: target.to_owned(), values: Vec::new(), may_be_more: false, is_brief: false };
+    best.map_or_else(none, |(_, cell, values)| Best {
+        name: cell.key.contender(),
+        values,
+        may_be_more: best_may_be_more(results, cell, settings(), metric),
+        is_brief: is_brief(cell, metric),
+    })
 }
 
 fn outcome(budget: &Budget, results: &Results, load: &CellKey) -> BudgetOutcome {
     let Budget { target, against, metric, at_most, at_least, .. } = budget;
-    let (target, own) = best(results, target, load, *metric);
-    let (against, other) = best(results, against, load, *metric);
-    let ratio = ratio(&own, &other, results.seed);
+    let (own, other) = (best(results, target, load, *metric), best(results, against, load, *metric));
+    let ratio = ratio(&own.values, &other.values, results.seed);
     let keeps =
         |ratio: f64| at_most.is_none_or(|most| ratio <= most) && at_least.is_none_or(|least| ratio >= least);
     let bounds = [("at most", at_most), ("at least", at_least)];
     let bounds: Vec<_> =
         bounds.iter().filter_map(|(word, bound)| Some(format!("{word} {:.2}", (**bound)?))).collect();
     BudgetOutcome {
-        text: format!("{target} / {against}, {}, {}: {}", metric.name(), load.load(), bounds.join(" and ")),
+        text: format!(
+            "{} / {}, {}, {}: {}",
+            own.name,
+            other.name,
+            metric.name(),
+            load.load(),
+            bounds.join(" and ")
+        ),
         met: ratio.is_some_and(|ratio| keeps(ratio.median)),
         // The bounds leave one range of ratios, so what holds at both ends of an interval holds within.
-        clear: ratio.is_some_and(|Estimate { median, low, high }| {
+        clear: ratio.filter(|_| !own.is_brief && !other.is_brief).is_some_and(|ratio| {
+            let Estimate { median, low, high } = widened(ratio, own.may_be_more, other.may_be_more);
             if keeps(median) {
                 keeps(low) && keeps(high)
             } else {
@@ -242,6 +300,23 @@ mod tests {
         let ratios: Vec<f64> = results.budgets.iter().map(|budget| budget.ratio.unwrap().median).collect();
         assert!((ratios[0] - 1.15).abs() < 1e-9 && (ratios[1] - 1.0 / 1.15).abs() < 1e-9, "{ratios:?}");
         assert!((ratios[2] - 50.0 / 101.0).abs() < 1e-9, "{ratios:?}");
+    }
+
+    #[test]
+    fn a_budget_about_clients_is_not_clear_where_more_than_was_found_would_change_it() {
+        let mut results = fake::searched(&[("a", 2_000.0), ("b", 1_000.0)], 3);
+        let budget =
+            "[[budget]]\ntarget = \"a\"\nagainst = \"b\"\nmetric = \"clients_held\"\nat_least = 1.5\n";
+        let plan = fake::searching(&["a", "b"], budget);
+        for (bounds, clear) in [([false, false], true), ([true, false], true), ([false, true], false)] {
+            fake::bound(&mut results, &bounds);
+            summarise(&mut results, &plan);
+            assert_eq!((results.budgets[0].met, results.budgets[0].clear), (true, clear), "{bounds:?}");
+        }
+        fake::bound(&mut results, &[false, false]);
+        fake::brief(&mut results, "a");
+        summarise(&mut results, &plan);
+        assert!(!results.budgets[0].clear, "not held for long");
     }
 
     #[test]

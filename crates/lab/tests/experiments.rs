@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lab::{Options, Results, Summary, Verdict};
-use load::Switch;
 use tempfile::TempDir;
 
 /// The helper, which Cargo builds beside the tests.
@@ -38,18 +37,7 @@ struct Lab {
 impl Lab {
     fn of(plan: String) -> Self {
         let out = tempfile::tempdir().unwrap();
-        let options = Options {
-            name: "test".into(),
-            plan,
-            quick: false,
-            root: None,
-            out: out.path().join("out"),
-            program: helper(),
-            command: "plimsoll lab run test.toml".into(),
-            resume: false,
-            budget: None,
-            cancel: Switch::default(),
-        };
+        let options = Options::new("test", plan, out.path().join("out"), helper());
         Lab { out, options }
     }
 
@@ -104,6 +92,22 @@ fn real_servers_are_measured_round_by_round() {
     assert!(!matches!(results.verdict, Verdict::Invalid(_)), "{:?}", results.verdict);
     assert!(report.exists());
     assert_eq!(lab.stored().runs.len(), 12);
+}
+
+#[test]
+fn a_load_beside_is_measured_for_as_long_and_kept_with_the_run() {
+    let beside = "[beside]\npath = \"/y\"\nconnections = 1\nrate = \"closed\"";
+    let lab = Lab::of(plan(&["ok"], &format!("{SHORT}\n{beside}")));
+    lab.run();
+    let stored = lab.stored();
+    let run = &stored.runs[0];
+    let (main, beside) = (run.outcome.as_ref().unwrap(), run.beside.as_ref().unwrap());
+    assert!(main.plan.url.ends_with("/x") && beside.plan.url.ends_with("/y"));
+    assert!(main.requests > 0 && beside.requests > 0 && beside.duration_s >= 0.2, "{beside:?}");
+    // The processor time is that of both.
+    let server = run.server.as_ref().unwrap();
+    let answered = (main.answered() + beside.answered()) as f64;
+    assert!((server.cpu_us_per_request * answered / 1e6 - server.cpu_s).abs() < 1e-9, "{server:?}");
 }
 
 #[test]

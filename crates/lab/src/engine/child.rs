@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use engine::ticks::TICK_S;
 use load::Switch;
 use load::sample::tree;
 
@@ -56,7 +57,7 @@ pub(super) fn used_s() -> f64 {
     // The name, in parentheses, may hold anything; cutime and cstime are the 14th and 15th field behind it (proc(5)).
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
     let ticks: u64 = fields.skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-    ticks as f64 / 100.0
+    ticks as f64 * TICK_S
 }
 
 #[cfg(test)]

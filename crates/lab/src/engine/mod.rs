@@ -10,6 +10,7 @@ mod wrk;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use load::fleet::PART;
 use load::host::Sample;
 use load::{Outcome, Phase, Plan, Stop, Switch};
 
@@ -28,12 +29,13 @@ impl Engine {
         find(name).ok_or_else(|| format!("{name} is not installed: apt-get install {package}"))
     }
 
-    /// Runs a load; `watch` is called with the phase every now and then.
+    /// Runs a load, where it is our own with `program` as its processes; `watch` is called with the phase every now and then.
     ///
     /// # Errors
     /// It is not installed, failed, or printed something else than expected; or it was stopped.
     pub(crate) fn run(
         self,
+        program: &Path,
         plan: &Plan,
         stop: &Switch,
         watch: &mut dyn FnMut(Phase),
@@ -51,7 +53,8 @@ impl Engine {
                 .map_err(|error| format!("tsung: {error}"))?,
             // Ours, and judged already.
             Engine::Webbench => {
-                return load::webbench::run_until(plan, stop, &mut |progress| watch(progress.phase))
+                let mut observer = |progress: &load::Progress| watch(progress.phase);
+                return load::webbench::run(program, &[PART], plan, stop, &mut observer)
                     .map_err(|error| format!("webbench: {error}"));
             }
         };

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 use load::host::Sample;
 use load::sample::Sampler;
@@ -46,8 +47,8 @@ pub(super) fn run(
         };
         match phase {
             Phase::Warmup => {}
-            Phase::Measuring => _ = begin.get_or_insert_with(Sample::now),
-            Phase::Draining => _ = end.get_or_insert_with(Sample::now),
+            Phase::Measuring => _ = begin.get_or_insert_with(|| (Instant::now(), Sample::now())),
+            Phase::Draining => _ = end.get_or_insert_with(|| (Instant::now(), Sample::now())),
         }
         own.get_or_insert_with(|| Sampler::new(id)).look(phase);
         watch(phase);
@@ -56,10 +57,11 @@ pub(super) fn run(
     };
     let text = child::output(command, stop, &mut go_on).map_err(words)?;
     let mut outcome = Outcome { threads: 1, ..Outcome::empty(plan) };
-    if let (Some(begin), Some(end)) = (begin, end) {
-        outcome.host = end.since(&begin);
-    }
     outcome.client.cpu_s = own.and_then(|own| own.finish(1)).map_or(0.0, |used| used.cpu_s);
+    let (Some((begin, before)), Some((end, after))) = (begin, end) else { return Err(nothing_in(&text)) };
+    outcome.host = after.since(&before);
+    // What it calls a second is longer when it, or the host, is busy.
+    outcome.duration_s = (end - begin).as_secs_f64();
     read(&text, skipped, counted, &mut outcome).ok_or_else(|| nothing_in(&text))?;
     Ok(outcome)
 }
@@ -98,7 +100,7 @@ fn xml(plan: &Plan, seconds: usize) -> Result<String, String> {
     ))
 }
 
-/// Adds up the seconds that count.
+/// Adds up the seconds that count, which took as long as the outcome says.
 fn read(text: &str, skipped: usize, counted: usize, outcome: &mut Outcome) -> Option<()> {
     let seconds: Vec<&str> = text.split(MARK).skip(1 + skipped).take(counted).collect();
     if seconds.len() < counted {
@@ -132,7 +134,6 @@ fn read(text: &str, skipped: usize, counted: usize, outcome: &mut Outcome) -> Op
             }
         }
     }
-    outcome.duration_s = counted as f64;
     outcome.requests_per_second = outcome.requests as f64 / outcome.duration_s;
     outcome.bytes_per_second = outcome.bytes_received as f64 / outcome.duration_s;
     outcome.response_time_us.mean = took_ms * 1e3 / outcome.requests.max(1) as f64;
@@ -164,9 +165,10 @@ mod tests {
 
     #[test]
     fn what_it_prints_is_read_but_for_the_warm_up() {
-        let mut outcome = Outcome { plan: Plan { connections: 8, ..Plan::new("http://x/") }, ..empty() };
+        let mut outcome =
+            Outcome { plan: Plan { connections: 8, ..Plan::new("http://x/") }, duration_s: 2.5, ..empty() };
         read(PRINTED, 1, 2, &mut outcome).unwrap();
-        assert_eq!((outcome.requests, outcome.requests_per_second), (8000, 4000.0));
+        assert_eq!((outcome.requests, outcome.requests_per_second), (8000, 3200.0));
         assert_eq!(
             (outcome.statuses[&200], outcome.statuses[&404], outcome.bytes_received),
             (7990, 10, 400_000)

@@ -24,12 +24,19 @@ pub(super) fn all(plan: &Plan) -> Result<(), Problem> {
         }
         check_target(plan, target).map_err(|text| Problem::at(&format!("target.{index}"), text))?;
     }
-    super::load::check(plan)
+    if plan.cells().is_empty() {
+        return Err(Problem::at("without", "every cell is left out"));
+    }
+    super::load::check(plan)?;
+    super::beside::check(plan)?;
+    super::search::check(plan)
 }
 
 fn factors(plan: &Plan) -> Result<(), Problem> {
     filled("target", &plan.targets)?;
-    filled("connections", &plan.connections)?;
+    if plan.search.is_none() {
+        filled("connections", &plan.connections)?;
+    }
     filled("paths", &plan.paths)?;
     filled("close", &plan.close)?;
     // A value given twice would count the same cell twice.
@@ -63,7 +70,7 @@ fn own_factors(plan: &Plan) -> Result<(), Problem> {
         let named = format!("{{{name}}}");
         let targets = plan.targets.iter().flat_map(Target::texts);
         let paths = plan.paths.iter().map(String::as_str);
-        let load = plan.load.texts().map(String::as_str);
+        let load = plan.load_texts().map(String::as_str);
         if !targets.chain(paths).chain(load).any(|text| text.contains(&named)) {
             let text =
                 format!("factor {name:?} has no effect: write {named} into a target, a path or the load");
@@ -74,7 +81,7 @@ fn own_factors(plan: &Plan) -> Result<(), Problem> {
         let hint = did_you_mean(name, plan.factors.keys());
         return Err(Problem::at("conditions", format!("there is no factor {name:?}{hint}")));
     }
-    let mut words = plan.paths.iter().chain(plan.load.texts()).flat_map(|text| in_braces(text));
+    let mut words = plan.paths.iter().chain(plan.load_texts()).flat_map(|text| in_braces(text));
     match words.find(|word| !plan.factors.contains_key(*word)) {
         Some(word) => {
             let hint = did_you_mean(word, plan.factors.keys());
@@ -197,6 +204,9 @@ pub(super) fn budgets(plan: &Plan) -> Result<(), Problem> {
         if bounds.iter().flatten().any(|bound| !bound.is_finite() || *bound < 0.0) {
             return refuse("", format!("the budget of {:?} must have bounds of 0 or more", budget.target));
         }
+        if let Some(why) = budget.metric.is_missing_in(plan) {
+            return refuse(".metric", why.into());
+        }
         if let Some(close) = budget.close.filter(|wanted| !plan.close.contains(wanted)) {
             return refuse(".close", format!("a budget is for close = {close}, which no cell has"));
         }
@@ -205,41 +215,6 @@ pub(super) fn budgets(plan: &Plan) -> Result<(), Problem> {
                 ".connections",
                 format!("a budget is for {connections} connections, which no cell has"),
             );
-        }
-    }
-    Ok(())
-}
-
-/// The rules of claims.
-pub(super) fn claims(plan: &Plan) -> Result<(), Problem> {
-    for (index, claim) in plan.claims.iter().enumerate() {
-        let refuse = |key: &str, text: String| Err(Problem::at(&format!("claim.{index}{key}"), text));
-        if claim.at_least.is_none() && claim.at_most.is_none() {
-            return refuse("", format!("the claim {:?} has neither at_most nor at_least", claim.text));
-        }
-        for (key, side) in [(".left", &claim.left), (".right", &claim.right)] {
-            if plan.target(&side.target).is_none() {
-                let hint = did_you_mean(&side.target, plan.targets.iter().map(|target| &target.name));
-                return refuse(
-                    key,
-                    format!("a claim names the target {:?}, which is not there{hint}", side.target),
-                );
-            }
-            for (name, level) in &side.at {
-                let Some(levels) = plan.factors.get(name) else {
-                    let hint = did_you_mean(name, plan.factors.keys());
-                    return refuse(
-                        key,
-                        format!("a claim names the factor {name:?}, which is not there{hint}"),
-                    );
-                };
-                if !levels.contains(level) {
-                    return refuse(
-                        key,
-                        format!("a claim is for {name} {level}, which is none of its levels"),
-                    );
-                }
-            }
         }
     }
     Ok(())

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::Level;
+use super::explain::{Problem, did_you_mean};
+use super::{Level, Metric, Plan};
 use crate::key::CellKey;
 
-/// A claim about the rate of one side over that of another.
+/// A claim about a figure of one side over that of another, or about the figure itself.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
@@ -16,14 +17,24 @@ pub struct Claim {
     /// Who claims it, and where.
     #[serde(default)]
     pub source: String,
-    /// Whose rate.
+    /// Which figure; requests per second if nothing is said.
+    #[serde(default)]
+    pub metric: Metric,
+    /// Whose figure.
     pub left: Side,
-    /// Over whose.
-    pub right: Side,
-    /// The ratio is at least this.
+    /// Over whose; without one the claim is about the figure itself.
+    pub right: Option<Side>,
+    /// The ratio, or the figure, is at least this.
     pub at_least: Option<f64>,
-    /// The ratio is at most this.
+    /// It is at most this.
     pub at_most: Option<f64>,
+}
+
+impl Claim {
+    /// The sides that it names, each with its key below the claim's.
+    pub(crate) fn sides(&self) -> impl Iterator<Item = (&'static str, &Side)> {
+        std::iter::once((".left", &self.left)).chain(self.right.iter().map(|right| (".right", right)))
+    }
 }
 
 /// One side of a claim: the fastest of all cells that it names.
@@ -46,18 +57,53 @@ pub struct Side {
 impl Side {
     /// Whether a cell is one of those that it names.
     pub(crate) fn names(&self, key: &CellKey) -> bool {
-        let has = |name: &String, level: &String| {
-            key.setting.get(name).or_else(|| key.condition.get(name)).is_some_and(|own| own == level)
-        };
         key.target == self.target
             && self.connections.is_none_or(|connections| connections == key.connections)
             && self.close.is_none_or(|close| close == key.close)
             && self.path.as_ref().is_none_or(|path| *path == key.path)
-            && self.at.iter().all(|(name, level)| has(name, &level.to_string()))
+            && self.at.iter().all(|(name, level)| key.level(name) == Some(level.to_string().as_str()))
     }
 
     /// Whether it names this very setting, and not the best of several.
     pub(crate) fn asks_for(&self, key: &CellKey) -> bool {
         self.names(key) && key.setting.keys().all(|name| self.at.contains_key(name))
     }
+}
+
+/// The rules of claims. They hold for the full plan only: the quick form may lack the cells of a claim.
+pub(super) fn check(plan: &Plan) -> Result<(), Problem> {
+    for (index, claim) in plan.claims.iter().enumerate() {
+        let refuse = |key: &str, text: String| Err(Problem::at(&format!("claim.{index}{key}"), text));
+        if claim.at_least.is_none() && claim.at_most.is_none() {
+            return refuse("", format!("the claim {:?} has neither at_most nor at_least", claim.text));
+        }
+        if let Some(why) = claim.metric.is_missing_in(plan) {
+            return refuse(".metric", why.into());
+        }
+        for (key, side) in claim.sides() {
+            if plan.target(&side.target).is_none() {
+                let hint = did_you_mean(&side.target, plan.targets.iter().map(|target| &target.name));
+                return refuse(
+                    key,
+                    format!("a claim names the target {:?}, which is not there{hint}", side.target),
+                );
+            }
+            for (name, level) in &side.at {
+                let Some(levels) = plan.factors.get(name) else {
+                    let hint = did_you_mean(name, plan.factors.keys());
+                    return refuse(
+                        key,
+                        format!("a claim names the factor {name:?}, which is not there{hint}"),
+                    );
+                };
+                if !levels.contains(level) {
+                    return refuse(
+                        key,
+                        format!("a claim is for {name} {level}, which is none of its levels"),
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
 }

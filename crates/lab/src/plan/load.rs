@@ -13,6 +13,9 @@ use crate::key::CellKey;
 /// How long a response may take, in seconds: source D's limit.
 const TIMEOUT_S: f64 = 15.0;
 
+/// The rate of a load that waits for its answers.
+const CLOSED: &str = "closed";
+
 /// What the load does beside sending requests over its connections as fast as they are answered. Factors are filled in.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,6 +35,9 @@ pub struct Load {
     /// Statuses of answers that count; any other is an error. All count if none is given.
     #[serde(default)]
     pub expect_status: Vec<u16>,
+    /// Processes of our own load and of `webbench`; 0 for as many as their limits take.
+    #[serde(default)]
+    pub processes: u32,
     /// Addresses of this host that connections come from.
     #[serde(default)]
     pub sources: u32,
@@ -62,15 +68,10 @@ impl Plan {
             }
             None => 0.0,
         };
-        let arrivals = match filled_in(&self.load.rate, key, "closed") {
-            Some(rate) => Arrivals::Open {
-                rate: rate.parse().map_err(|error| bad("rate", &error))?,
-                spacing: Spacing::Poisson,
-                seed: self.seed.wrapping_add(round.into()),
-                session: None,
-            },
-            None => Arrivals::Closed { think_s },
-        };
+        let rate = filled_in(&self.load.rate, key, CLOSED);
+        let seed = self.seed.wrapping_add(round.into());
+        let arrivals = arrivals(rate.as_deref().unwrap_or(CLOSED), seed, think_s)
+            .map_err(|error| bad("rate", &error))?;
         let link = match filled_in(&self.load.link, key, "none") {
             Some(link) => Some(link.parse().map_err(|error| bad("link", &error))?),
             None => None,
@@ -79,21 +80,38 @@ impl Plan {
             Some(rate) => rate.parse().map_err(|error| bad("receive_rate", &error))?,
             None => 0.0,
         };
+        let processes = match (self.load.processes, filled_in(&self.load.engine, key, "plimsoll").as_deref())
+        {
+            (0, None) => load::processes_for(key.connections),
+            (0, Some("webbench")) => load::webbench::processes_for(key.connections),
+            (processes, _) => processes.max(1),
+        };
         Ok(load::Plan {
             arrivals,
+            processes,
             link,
             receive_rate,
             sources: self.load.sources,
-            expect: load::Expect { statuses: self.load.expect_status.clone(), ..load::Expect::default() },
+            expect: self.expect(),
             connections: key.connections,
             threads: self.threads,
             stop: Stop::Seconds(self.duration_s),
             warmup_s: self.warmup_s,
-            timeout_s: self.load.timeout_s.unwrap_or(TIMEOUT_S),
+            timeout_s: self.timeout_s(),
             close: key.close,
             cpus: self.load_cpus.clone(),
             ..load::Plan::new(format!("http://{address}{}", key.path))
         })
+    }
+
+    /// What an answer must be to count.
+    pub(super) fn expect(&self) -> load::Expect {
+        load::Expect { statuses: self.load.expect_status.clone(), ..load::Expect::default() }
+    }
+
+    /// Seconds that an answer may take.
+    pub(super) fn timeout_s(&self) -> f64 {
+        self.load.timeout_s.unwrap_or(TIMEOUT_S)
     }
 
     /// The load generator of a cell; `None` for our own.
@@ -105,7 +123,7 @@ impl Plan {
         let engine = Engine::named(&name)?;
         let Load { rate, link, receive_rate, think, .. } = &self.load;
         let beyond = [
-            ("rate", filled_in(rate, key, "closed")),
+            ("rate", filled_in(rate, key, CLOSED)),
             ("link", filled_in(link, key, "none")),
             ("receive_rate", filled_in(receive_rate, key, "0")),
             ("think", filled_in(think, key, "0s")),
@@ -121,9 +139,22 @@ impl Plan {
                 "load.expect_status: {name} does not look at it: only the engine plimsoll does"
             ));
         }
+        if engine != Engine::Webbench && self.load.processes > 1 {
+            return Err(format!(
+                "load.processes: {name} is one process: only plimsoll and webbench can be several"
+            ));
+        }
         // Several sources only make room for more connections; without them a generator says what it lacks.
         Ok(Some(engine))
     }
+}
+
+/// When requests are sent, by a rate as it is written; `think_s` is for a closed loop.
+pub(super) fn arrivals(rate: &str, seed: u64, think_s: f64) -> Result<Arrivals, load::BadRate> {
+    if rate == CLOSED {
+        return Ok(Arrivals::Closed { think_s });
+    }
+    Ok(Arrivals::Open { rate: rate.parse()?, spacing: Spacing::Poisson, seed, session: None })
 }
 
 /// Whether the load of every cell can be read, before the first is run.

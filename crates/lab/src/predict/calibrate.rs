@@ -14,6 +14,7 @@ use crate::cores::{self, Kept};
 use crate::error::Error;
 use crate::key::CellKey;
 use crate::plan::Plan;
+use crate::results;
 use crate::simulate::Costs;
 use crate::stats::median;
 
@@ -181,7 +182,7 @@ fn look_again(bench: &Bench<'_>, load_cores: &CpuSet, key: &CellKey, dir: &Path)
 fn look(bench: &Bench<'_>, load_cores: &CpuSet, key: &CellKey, dir: &Path) -> Result<Look, String> {
     let (mut beside_server, mut beside_load) =
         (Neighbours::on(&bench.server_cores), Neighbours::on(load_cores));
-    let (outcome, used) = bench.measure(key, 0, dir, &mut |phase| {
+    let results::Measured { outcome, server: used, .. } = bench.measure(key, 0, dir, &mut |phase| {
         beside_server.look(phase);
         beside_load.look(phase);
     })?;

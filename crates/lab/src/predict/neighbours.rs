@@ -25,9 +25,7 @@ impl<'a> Neighbours<'a> {
         };
         if at.is_none() {
             let ticks = Ticks::now(|core| core < CpuSet::MAX_CPU && self.cores.is_set(core));
-            // What the hypervisor took is taken as well. Time in interrupts is left out: most of it is the network's, and so
-            // the server's and the load's.
-            *at = ticks.map(|ticks| (ticks.processes + ticks.stolen) as f64 * TICK_S);
+            *at = ticks.map(used_s);
         }
     }
 
@@ -39,6 +37,12 @@ impl<'a> Neighbours<'a> {
     }
 }
 
+/// Seconds in which cores were in use, those that the hypervisor took included. Time in interrupts is left out: most of it is
+/// the network's, and so the server's and the load's.
+fn used_s(ticks: Ticks) -> f64 {
+    (ticks.processes + ticks.stolen) as f64 * TICK_S
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +51,10 @@ mod tests {
     fn what_others_used_is_what_is_left_of_the_cores_that_are_looked_at() {
         let mut cores = CpuSet::new();
         cores.set(1);
+        let stat =
+            "cpu  900 9 9 9 9 9 9 9\ncpu0 500 0 0 0 0 0 0 0\ncpu1 100 20 30 4000 5 6 7 50 0 0\nintr 1 2\n";
+        let ticks = Ticks::parse(stat, |core| cores.is_set(core)).unwrap();
+        assert!((used_s(ticks) - 2.0).abs() < 1e-9);
         let seen = Neighbours { cores: &cores, from: Some(2.0), until: Some(2.9) };
         assert!((seen.taken(0.4, 1.0) - 0.5).abs() < 1e-9);
         assert_eq!((seen.taken(2.0, 1.0), Neighbours::on(&cores).taken(0.0, 1.0)), (0.0, 0.0));

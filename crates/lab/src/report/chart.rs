@@ -26,7 +26,14 @@ pub(super) struct Figure {
     pub(super) get: fn(&Cell) -> Option<Estimate>,
 }
 
-pub(super) const FIGURES: [Figure; 4] = [
+pub(super) const FIGURES: [Figure; 5] = [
+    Figure {
+        id: "held",
+        title: "Clients held",
+        unit: "clients",
+        more: true,
+        get: |cell| Some(cell.held.as_ref()?.clients),
+    },
     Figure {
         id: "rate",
         title: "Requests per second",

@@ -7,12 +7,14 @@ use super::conditions::{best_of_each, over_conditions};
 use super::forest::forests;
 use super::format::{counted, estimate, number};
 use super::grid::grids;
+use super::held::held;
 use super::server::server;
 use crate::results::{Cell, Results, Run, fastest};
 
 /// Every chart of a report, with surfaces if they are asked for.
 pub(super) fn charts(results: &Results, surfaces: bool) -> Vec<Chart> {
     let mut charts = over_conditions(results);
+    charts.extend(held(results));
     // Where conditions change they are the picture; otherwise it is the number of connections.
     if charts.is_empty() {
         let cells = best_of_each(&results.cells);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::chart::Chart;
-use super::format::{counted, estimate, number};
+use super::format::{estimate, number};
 use crate::key::CellKey;
 use crate::results::{Cell, Results};
 
@@ -26,6 +26,8 @@ pub(super) fn forests(results: &Results) -> Vec<Chart> {
 }
 
 fn forest(number_of: usize, key: &CellKey, mut cells: Vec<&Cell>) -> Chart {
+    let (what, leads) =
+        if key.is_searched() { ("Clients held", "holds most") } else { ("Rate", "is fastest") };
     let ratio = |cell: &Cell| cell.ratio_to_best.map_or(0.0, |ratio| ratio.median);
     cells.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
     let all = cells.len();
@@ -36,7 +38,7 @@ fn forest(number_of: usize, key: &CellKey, mut cells: Vec<&Cell>) -> Chart {
     let last = cells.last().map_or(0.0, |cell| ratio(cell));
     let finding = match tied {
         1 => {
-            format!("{} is fastest; the last here reaches {} of it.", cells[0].key.contender(), number(last))
+            format!("{} {leads}; the last here reaches {} of it.", cells[0].key.contender(), number(last))
         }
         _ => format!(
             "{tied} cannot be told apart at the top; the last here reaches {} of the best.",
@@ -54,12 +56,8 @@ fn forest(number_of: usize, key: &CellKey, mut cells: Vec<&Cell>) -> Chart {
         .collect();
     Chart {
         id: format!("forest-{number_of}"),
-        title: format!(
-            "Rate over that of the best{more}: {}, {}",
-            key.circumstances(),
-            counted(key.connections as usize, "connection")
-        ),
-        heading: ["contender", "rate / best", "requests/s"].map(String::from).into(),
+        title: format!("{what} over that of the best{more}: {}", key.load()),
+        heading: ["contender", "ratio to best", "requests/s"].map(String::from).into(),
         rows: cells
             .iter()
             .map(|cell| {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::results::Estimate;
+use crate::results::{Cell, Estimate, Held};
 
 /// A number with as many decimals as its size bears, and its thousands set apart.
 pub(crate) fn number(value: f64) -> String {
@@ -46,6 +46,22 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]], is_number: impl Fn(u
         format!("{}\n", cells.join("  ").trim_end())
     };
     rows.iter().map(line).collect()
+}
+
+/// How many clients are held: `at least 9,968 [9,968, 9,968]` where it may be more, and whether that was for long.
+pub(crate) fn held_by(held: &Held) -> String {
+    let brief = if held.brief { ", but not for long" } else { "" };
+    format!("{}{brief}", clients(held))
+}
+
+/// The same without whether it was for long.
+pub(crate) fn clients(held: &Held) -> String {
+    format!("{}{}", if held.at_least { "at least " } else { "" }, estimate(Some(held.clients)))
+}
+
+/// The connections of a cell: as many as were asked for, or the clients that a search found.
+pub(super) fn connections(cell: &Cell) -> String {
+    cell.held.as_ref().map_or_else(|| cell.key.connections.to_string(), held_by)
 }
 
 /// `median [low, high]`, or n/a.

@@ -7,6 +7,7 @@ mod experiment;
 mod forest;
 mod format;
 mod grid;
+mod held;
 mod isometric;
 mod knee;
 mod page;
@@ -18,7 +19,7 @@ mod tables;
 mod text;
 
 pub use experiment::{html, html_with_surfaces};
-pub(crate) use format::{columns, counted, number};
+pub(crate) use format::{clients, columns, counted, held_by, number};
 pub use knee::knee;
 pub use single::single;
 pub use text::{markdown, text_table};

@@ -25,7 +25,7 @@ pub(super) fn server(server: &ServerUse) -> Chart {
     Chart {
         id: "server".into(),
         title: "The server's processor time and memory".into(),
-        heading: ["second", "cores", "resident", "descriptors", "switches per second"]
+        heading: ["second", "cores", "resident", "descriptors", "workers", "switches per second"]
             .map(String::from)
             .into(),
         rows: server
@@ -37,6 +37,7 @@ pub(super) fn server(server: &ServerUse) -> Chart {
                     number(moment.cores),
                     bytes(moment.rss_bytes as f64),
                     moment.descriptors.to_string(),
+                    moment.workers.to_string(),
                     number(moment.voluntary_per_second + moment.involuntary_per_second),
                 ]
             })

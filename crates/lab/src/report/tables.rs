@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::chart::Chart;
-use super::format::{escape, estimate};
+use super::format::{connections, escape, estimate};
 use crate::results::{Judgement, Results};
 
 /// A table from a heading and rows of cells that are escaped already.
@@ -46,7 +46,7 @@ pub(super) fn cells(results: &Results) -> String {
         vec![
             escape(&cell.key.contender()) + best,
             escape(&cell.key.circumstances()),
-            cell.key.connections.to_string(),
+            connections(cell),
             estimate(Some(cell.requests_per_second)),
             estimate(cell.p50_us),
             estimate(cell.p99_us),
@@ -94,7 +94,7 @@ pub(super) fn claims(results: &Results) -> String {
             escape(&claim.compared),
         ]
     });
-    format!("<h2>What was claimed</h2>{}", table("plain", &["claim", "here", "ratio", "compared"], rows))
+    format!("<h2>What was claimed</h2>{}", table("plain", &["claim", "", "here", "compared"], rows))
 }
 
 /// Requests that got no answer, by kind; only kinds and cells that have any.

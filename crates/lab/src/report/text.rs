@@ -1,6 +1,6 @@
 //! Results as text: aligned columns for a terminal, and Markdown.
 
-use super::format::{columns, estimate, number};
+use super::format::{columns, connections, estimate, number};
 use crate::noise;
 use crate::results::{Cell, Results};
 
@@ -19,7 +19,7 @@ pub fn text_table(results: &Results) -> String {
     text += if results.budgets.is_empty() { "" } else { "\n" };
     for claim in &results.claims {
         text += &format!(
-            "\n{}: {} ({}; ratio {})",
+            "\n{}: {} ({}; here {})",
             claim.judgement.word(),
             claim.text,
             claim.source,
@@ -40,7 +40,7 @@ fn row(cell: &Cell) -> [String; 8] {
     [
         format!("{}{}", cell.key.contender(), if cell.tied_best { " *" } else { "" }),
         cell.key.circumstances(),
-        cell.key.connections.to_string(),
+        connections(cell),
         estimate(Some(cell.requests_per_second)),
         median(cell.p50_us),
         median(cell.p99_us),
@@ -73,7 +73,7 @@ pub fn markdown(results: &Results) -> String {
     for claim in &results.claims {
         let judgement = claim.judgement.word();
         text += &format!(
-            "\n- **{judgement}**: {} ({}): ratio {}, {}",
+            "\n- **{judgement}**: {} ({}): {}, {}",
             claim.text,
             claim.source,
             estimate(claim.ratio),
@@ -83,6 +83,6 @@ pub fn markdown(results: &Results) -> String {
     if let Some(noise) = noise::sentence(results) {
         text += &format!("\n\n{noise}");
     }
-    text += "\n\n\\* best of its row of connections, or not to be told from it. Medians over rounds with 95 % intervals.\n";
+    text += "\n\n\\* best of its number of connections, or not to be told from it. Medians over rounds with 95 % intervals.\n";
     text
 }

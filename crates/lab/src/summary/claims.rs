@@ -1,8 +1,10 @@
-//! What others have claimed, and what came of it here: a ratio of two cells with its interval, against the claim.
+//! What others have claimed, and what came of it here: a ratio of two cells, or a figure of one, with its interval, against
+//! the claim.
 
-use super::over;
-use crate::plan::{Claim, Plan, Side};
+use super::{best_may_be_more, is_brief, over, widened};
+use crate::plan::{Claim, Metric, Plan, Side};
 use crate::results::{Cell, ClaimOutcome, Estimate, Judgement, Results, Run, fastest};
+use crate::stats::estimate;
 
 /// How every claim of a plan came out.
 pub(super) fn outcomes(results: &Results, plan: &Plan) -> Vec<ClaimOutcome> {
@@ -10,30 +12,56 @@ pub(super) fn outcomes(results: &Results, plan: &Plan) -> Vec<ClaimOutcome> {
 }
 
 fn outcome(results: &Results, claim: &Claim) -> ClaimOutcome {
-    let best = |side: &Side| best(results, side);
-    let (left, right) = (best(&claim.left), best(&claim.right));
-    let ratio = left.zip(right).and_then(|(left, right)| over(results, &left.key, &right.key, Run::rate));
+    let get = |run: &Run| claim.metric.of(run);
+    let left = best(results, &claim.left);
     let name = |cell: Option<&Cell>| cell.map_or("not measured".into(), |cell| cell.key.to_string());
+    let right = claim.right.as_ref().and_then(|side| best(results, side));
+    let more = |best: Option<&Cell>, side: &Side| {
+        best.is_some_and(|best| best_may_be_more(results, best, named(results, side), claim.metric))
+    };
+    let (left_more, right_more) =
+        (more(left, &claim.left), claim.right.as_ref().is_some_and(|side| more(right, side)));
+    let is_brief = [left, right].into_iter().flatten().any(|cell| is_brief(cell, claim.metric));
+    let (found, sides) = match &claim.right {
+        Some(_) => {
+            let ratio = left.zip(right).and_then(|(left, right)| over(results, &left.key, &right.key, get));
+            (ratio, format!("{} / {}", name(left), name(right)))
+        }
+        None => {
+            let figure = left.and_then(|left| estimate(&results.values(&left.key, get), results.seed));
+            (figure, name(left))
+        }
+    };
     ClaimOutcome {
         text: claim.text.clone(),
         source: claim.source.clone(),
-        compared: format!("{} / {}", name(left), name(right)),
-        judgement: ratio.map_or(Judgement::Undecided, |ratio| judge(claim, &ratio)),
-        ratio,
+        compared: match claim.metric {
+            Metric::RequestsPerSecond => sides,
+            other => format!("{}: {sides}", other.name()),
+        },
+        judgement: found
+            .filter(|_| !is_brief)
+            .map_or(Judgement::Undecided, |found| judge(claim, widened(found, left_more, right_more))),
+        ratio: found,
     }
 }
 
-/// The fastest cell of those that a side names.
+/// The best cell of those that a side names: the fastest, or that which holds most clients.
 fn best<'a>(results: &'a Results, side: &Side) -> Option<&'a Cell> {
-    fastest(results.cells.iter().filter(|cell| side.names(&cell.key)))
+    fastest(named(results, side))
+}
+
+/// The cells that a side names.
+fn named<'a>(results: &'a Results, side: &Side) -> impl Iterator<Item = &'a Cell> {
+    results.cells.iter().filter(|cell| side.names(&cell.key))
 }
 
 /// Reproduced where the whole interval is within the bounds, refuted where it is wholly outside.
-fn judge(claim: &Claim, ratio: &Estimate) -> Judgement {
+fn judge(claim: &Claim, found: Estimate) -> Judgement {
     let (least, most) = (claim.at_least.unwrap_or(0.0), claim.at_most.unwrap_or(f64::INFINITY));
-    if ratio.low >= least && ratio.high <= most {
+    if found.low >= least && found.high <= most {
         Judgement::Reproduced
-    } else if ratio.high < least || ratio.low > most {
+    } else if found.high < least || found.low > most {
         Judgement::Refuted
     } else {
         Judgement::Undecided
@@ -42,6 +70,8 @@ fn judge(claim: &Claim, ratio: &Estimate) -> Judgement {
 
 #[cfg(test)]
 mod tests {
+    use load::capacity::End;
+
     use super::*;
     use crate::fake;
 
@@ -65,5 +95,142 @@ mod tests {
         assert_eq!(judged("at_least = 2"), Judgement::Undecided);
         results.cells.clear();
         assert_eq!(outcomes(&results, &plan("at_least = 1"))[0].ratio, None);
+    }
+
+    #[test]
+    fn a_claim_may_be_about_another_figure_or_about_one_side_alone() {
+        let mut results = fake::results(&["a", "b"], 3, |target, _| match target {
+            "a" => (2000.0, 10.0),
+            _ => (1000.0, 40.0),
+        });
+        let said = |results: &mut Results, rest: &str| {
+            let text = format!("[[claim]]\ntext = \"x\"\nleft = {{ target = \"b\" }}\n{rest}\n");
+            let plan = fake::plan(&["a", "b"], &text);
+            super::super::summarise(results, &plan);
+            let ClaimOutcome { compared, ratio, judgement, .. } = results.claims.remove(0);
+            (compared, ratio.map(|ratio| ratio.median), judgement)
+        };
+        let ratio = said(
+            &mut results,
+            "metric = \"server_cpu_us_per_request\"\nright = { target = \"a\" }\nat_most = 3",
+        );
+        let sides = "CPU per request: b at 10 connections, / / a at 10 connections, /";
+        assert_eq!(ratio, (sides.into(), Some(4.0), Judgement::Refuted));
+        let alone = said(&mut results, "metric = \"p99_us\"\nat_most = 10_000");
+        assert_eq!(alone, ("p99: b at 10 connections, /".into(), Some(10_000.0), Judgement::Reproduced));
+        let unknown = said(&mut results, "metric = \"recovery_s\"\nat_most = 2");
+        assert_eq!((unknown.1, unknown.2), (None, Judgement::Undecided));
+    }
+
+    #[test]
+    fn a_claim_about_clients_is_undecided_where_more_than_was_found_would_change_it() {
+        use Judgement::{Refuted, Reproduced, Undecided};
+        let mut results = fake::searched(&[("a", 2_000.0), ("b", 1_000.0)], 3);
+        let mut judged = |rest: &str, bounds: [bool; 2]| {
+            let claim = format!(
+                "[[claim]]\ntext = \"x\"\nmetric = \"clients_held\"\nleft = {{ target = \"a\" }}\n{rest}\n"
+            );
+            let plan = fake::searching(&["a", "b"], &claim);
+            fake::bound(&mut results, &bounds);
+            super::super::summarise(&mut results, &plan);
+            results.claims.remove(0).judgement
+        };
+        let over_b = |bound: &str| format!("right = {{ target = \"b\" }}\n{bound}");
+        for (rest, bounds, expected) in [
+            (over_b("at_least = 1.5"), [false, false], Reproduced),
+            (over_b("at_least = 1.5"), [true, false], Reproduced),
+            (over_b("at_least = 3"), [true, false], Undecided),
+            (over_b("at_least = 1.5"), [false, true], Undecided),
+            (over_b("at_least = 3"), [false, true], Refuted),
+            ("at_least = 1_500".into(), [true, true], Reproduced),
+            ("at_most = 2_500".into(), [false, false], Reproduced),
+            ("at_most = 2_500".into(), [true, false], Undecided),
+            ("at_most = 1_500".into(), [true, false], Refuted),
+        ] {
+            assert_eq!(judged(&rest, bounds), expected, "{rest} {bounds:?}");
+        }
+    }
+
+    #[test]
+    fn a_side_of_several_cells_may_hold_more_where_any_of_them_may() {
+        // Of a's two paths the lesser one ended at a limit of the load: it may hold more than the other.
+        let claim = |bound: &str| {
+            format!(
+                "[[claim]]\ntext = \"x\"\nmetric = \"clients_held\"\nleft = {{ target = \"a\" }}\n{bound}\n"
+            )
+        };
+        let over_b = "right = { target = \"b\" }\nat_most = 3";
+        let results = || {
+            let mut results = fake::searched(&[("a", 2_000.0), ("b", 1_000.0)], 3);
+            let mut lesser = fake::searched(&[("a", 500.0)], 3).runs;
+            lesser.iter_mut().for_each(|run| run.cell.path = "/lesser".into());
+            results.runs.extend(lesser);
+            results
+        };
+        let judged = |bound: &str, is_limited: bool| {
+            let mut plan = fake::searching(&["a", "b"], &claim(bound));
+            plan.paths.push("/lesser".into());
+            let mut results = results();
+            let lesser = results.runs.iter_mut().filter(|run| is_limited && run.cell.path == "/lesser");
+            lesser.for_each(|run| run.search.as_mut().unwrap().end = End::Generator);
+            super::super::summarise(&mut results, &plan);
+            results.claims.remove(0).judgement
+        };
+        for bound in ["at_most = 2_500", over_b] {
+            assert_eq!(judged(bound, false), Judgement::Reproduced, "{bound}");
+            assert_eq!(judged(bound, true), Judgement::Undecided, "{bound}");
+        }
+    }
+
+    #[test]
+    fn a_claim_about_clients_that_were_not_held_for_long_is_undecided() {
+        let claim = "[[claim]]\ntext = \"x\"\nmetric = \"clients_held\"\nleft = { target = \"a\" }\nat_least = 1.5\n\
+                     right = { target = \"b\" }\n";
+        let plan = fake::searching(&["a", "b"], claim);
+        for brief in ["a", "b"] {
+            let mut results = fake::searched(&[("a", 2_000.0), ("b", 1_000.0)], 3);
+            fake::brief(&mut results, brief);
+            super::super::summarise(&mut results, &plan);
+            assert_eq!(results.claims[0].judgement, Judgement::Undecided, "{brief}");
+        }
+    }
+
+    #[test]
+    fn a_recovery_that_the_run_did_not_see_the_end_of_keeps_no_bound() {
+        // A second each of 100, 500 and 100 requests per second; all but the first are slow.
+        let recovering = |p99s: &[u64]| {
+            let mut results = fake::results(&["a"], 3, |_, _| (1_000.0, 10.0));
+            for run in &mut results.runs {
+                let outcome = run.outcome.as_mut().unwrap();
+                outcome.plan.arrivals = load::Arrivals::Open {
+                    rate: load::Rate::Steps { rates: vec![100.0, 500.0, 100.0], each_s: 2.0 },
+                    spacing: load::Spacing::Poisson,
+                    seed: 1,
+                    session: None,
+                };
+                outcome.duration_s = 6.0;
+                let second = |(at_s, p99_us): (u64, &u64)| load::Second {
+                    at_s,
+                    length_s: 1,
+                    requests: 100,
+                    p99_us: *p99_us,
+                    ..load::Second::default()
+                };
+                outcome.timeline = (0..).zip(p99s).map(second).collect();
+            }
+            let claim = |bound: &str| {
+                format!(
+                    "[[claim]]\ntext = \"x\"\nmetric = \"recovery_s\"\nleft = {{ target = \"a\" }}\n{bound}\n"
+                )
+            };
+            ["at_most = 5", "at_most = 1.5", "at_least = 1"].map(|bound| {
+                let plan = fake::plan(&["a"], &claim(bound));
+                super::super::summarise(&mut results, &plan);
+                results.claims.remove(0).judgement
+            })
+        };
+        use Judgement::{Refuted, Reproduced, Undecided};
+        assert_eq!(recovering(&[10, 10, 90, 90, 90, 10]), [Reproduced; 3]);
+        assert_eq!(recovering(&[10, 10, 90, 90, 90, 90]), [Undecided, Refuted, Reproduced]);
     }
 }

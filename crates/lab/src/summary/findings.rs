@@ -12,7 +12,10 @@ const MOST_NAMED: usize = 4;
 pub(super) fn findings(results: &Results) -> Vec<String> {
     let mut findings: Vec<String> = results.budgets.iter().filter_map(broken).collect();
     findings.extend(overall(results));
-    for group in groups(&results.cells).into_values() {
+    // What was searched is spoken of where the searches are.
+    for group in
+        groups(&results.cells).into_iter().filter(|(key, _)| !key.is_searched()).map(|(_, group)| group)
+    {
         findings.extend(best(results, &group));
         findings.extend(cheapest(results, &group));
     }
@@ -24,7 +27,7 @@ pub(super) fn findings(results: &Results) -> Vec<String> {
 /// four times in five at 95 % confidence.
 fn smallest(results: &Results) -> Option<String> {
     let variations: Vec<f64> =
-        results.cells.iter().filter_map(|cell| variation(&results.values(&cell.key, Run::rate))).collect();
+        results.cells.iter().filter_map(|cell| variation(&results.values(&cell.key, Run::figure))).collect();
     let usual = median(&variations)?;
     let rounds = f64::from(results.cells.iter().map(|cell| cell.rounds).max()?);
     let difference = 2.8 * usual * (2.0 / rounds).sqrt() * 100.0;
@@ -51,7 +54,8 @@ fn broken(BudgetOutcome { text, ratio, met, clear }: &BudgetOutcome) -> Option<S
 
 /// Who is best most often, where there is more than one condition to be best in.
 fn overall(results: &Results) -> Option<String> {
-    let groups = groups(&results.cells);
+    let mut groups = groups(&results.cells);
+    groups.retain(|key, _| !key.is_searched());
     let conditions = groups.values().filter(|group| group.len() > 1).count();
     if conditions < 2 {
         return None;
@@ -124,7 +128,7 @@ fn times(results: &Results, cell: &Cell, other: &Cell, get: fn(&Run) -> Option<f
 }
 
 /// `a`, `a and b`, `a, b and c`.
-fn list(names: &[&str]) -> String {
+pub(super) fn list(names: &[&str]) -> String {
     match names {
         [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
         names => names.concat(),

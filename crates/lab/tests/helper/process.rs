@@ -1,20 +1,26 @@
 //! For tests: a server of one thread per connection that can also misbehave, and a lab that can be killed.
 //!
 //! `lab-test-helper serve PORT [MODE]` with MODE `ok`, `error` (status 500), `deaf` (accepts, never answers),
-//! `late` (listens after a while) or `mortal` (ends while it is loaded); `lab-test-helper lab PLAN OUT` runs an
-//! experiment.
+//! `late` (listens after a while), `mortal` (ends while it is loaded), `holds-N` (has N connections at most and closes others)
+//! or `dies-N` (ends when it has N connections); `lab-test-helper lab PLAN OUT` runs an experiment.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
 /// Requests that a mortal server answers.
 const LIFE: u32 = 500;
 
 static ANSWERED: AtomicU32 = AtomicU32::new(0);
+
+/// Connections that are open.
+static OPEN: AtomicU32 = AtomicU32::new(0);
+
+/// How long a connection that is one too many may wait for those that are just ending.
+const ENDING: Duration = Duration::from_millis(50);
 
 fn main() {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -35,8 +41,33 @@ fn serve(port: &str, mode: &str) {
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
     for stream in listener.incoming().flatten() {
         let mode = mode.to_string();
-        thread::spawn(move || answer(stream, &mode));
+        if is_full(&mode) {
+            continue;
+        }
+        OPEN.fetch_add(1, Ordering::SeqCst);
+        thread::spawn(move || {
+            answer(stream, &mode);
+            OPEN.fetch_sub(1, Ordering::SeqCst);
+        });
     }
+}
+
+/// Whether there are as many connections as there may be, and stay so for a while. One that dies of as many ends.
+fn is_full(mode: &str) -> bool {
+    let most = |word| mode.strip_prefix(word).and_then(|most| most.parse().ok()).unwrap_or(u32::MAX);
+    let (holds, dies) = (most("holds-"), most("dies-"));
+    let start = Instant::now();
+    while OPEN.load(Ordering::SeqCst) >= holds.min(dies - 1) {
+        if start.elapsed() > ENDING && dies < u32::MAX {
+            eprintln!("this was one too many");
+            process::exit(7);
+        }
+        if start.elapsed() > ENDING {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    false
 }
 
 fn answer(mut stream: TcpStream, mode: &str) {
@@ -59,17 +90,7 @@ fn answer(mut stream: TcpStream, mode: &str) {
 }
 
 fn lab(plan: &str, out: &str) {
-    let options = lab::Options {
-        name: "killed".into(),
-        plan: fs::read_to_string(plan).unwrap(),
-        quick: false,
-        root: None,
-        out: out.into(),
-        program: env::current_exe().unwrap(),
-        command: "plimsoll lab run killed.toml".into(),
-        resume: false,
-        budget: None,
-        cancel: load::Switch::default(),
-    };
+    let plan = fs::read_to_string(plan).unwrap();
+    let options = lab::Options::new("killed", plan, out, env::current_exe().unwrap());
     lab::run(&options, &mut |_| {}).unwrap();
 }
