@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::host::{self, Cores};
-use engine::listen::BACKLOG;
+use engine::host::{self, Cores, Memory};
 use engine::{Model, Running, Settings, Topology};
 use server::log::{AccessLog, Destination, Format};
 use server::{Handler, Http, Limits};
@@ -26,10 +25,13 @@ pub struct Server<H> {
     request_ids: bool,
 }
 
-/// The topology of a model on this host.
+/// The topology of a model on this host, with reactors that follow the processors.
 fn of_model(model: Model) -> Topology {
-    let row = model.row(Cores::detect().usable(), 0);
-    Topology { connections: host::connections(host::descriptor_limit(), row.reactors), ..row }
+    let cores = Cores::detect();
+    let row = model.row(cores.usable(), 0);
+    let row = if model.has_one_reactor() { row } else { row.following(cores.affinity) };
+    let (connections, _) = host::connections(host::descriptor_limit(), Memory::detect(), row.reactors);
+    Topology { connections, ..row }
 }
 
 impl<H: Handler> Server<H> {
@@ -95,7 +97,7 @@ impl<H: Handler> Server<H> {
         let log = log.map(|(to, format)| AccessLog::start(to, format, topology.owners())).transpose()?;
         let http = Http::on(handler, limits, &topology)?.with_log(log).with_request_ids(request_ids);
         let http = Arc::new(http);
-        let settings = Settings { topology, address, backlog: BACKLOG, drain, cpus: Vec::new() };
+        let settings = Settings { drain, ..Settings::new(topology, address) };
         let running = engine::start(&settings, http.clone())?;
         Ok(Serving { running, http })
     }

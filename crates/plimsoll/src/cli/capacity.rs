@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use load::capacity::{Capacity, News, Probe, Search, What, search};
+use load::capacity::{Capacity, End, News, Probe, Search, What, most_clients, search};
 use load::report::duration;
 use load::{Plan, Switch, Threshold};
 
@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// What to load: http://HOST[:PORT][/PATH]
     url: String,
     /// What must be kept: p99=50ms,errors=0.1% (= and < mean the same) [default: p99=50ms,errors=0.1%; with --clients
-    /// max=15s,errors=0.1%]
+    /// max=15s,errors=0%]
     #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = bound)]
     slo: Vec<Threshold>,
     /// Find the highest number of simultaneous clients instead of the highest rate
@@ -70,20 +70,9 @@ impl Args {
         );
         anyhow::ensure!(self.most.is_none_or(|most| most >= 1.0), "--most: must be at least 1");
         let what = if self.clients { What::Clients } else { What::Rate };
-        // Some descriptors are for the program itself.
-        let clients =
-            engine::host::descriptor_limit().map_or(10_000.0, |limit| limit.saturating_sub(64) as f64);
-        let most = match what {
-            What::Rate => self.most.unwrap_or(1e7),
-            What::Clients => self.most.unwrap_or(clients).min(clients),
-        };
-        let default = match what {
-            What::Rate => ["p99<50ms", "errors<0.1%"],
-            What::Clients => ["max<15s", "errors<0.1%"],
-        };
         let mut target = self.slo.clone();
         if target.is_empty() {
-            target = default.iter().map(|bound| bound.parse()).collect::<Result<_, _>>()?;
+            target = what.usual_target().iter().map(|bound| bound.parse()).collect::<Result<_, _>>()?;
         }
         let plan = Plan {
             connections: self.connections,
@@ -95,8 +84,12 @@ impl Args {
             ..Plan::new(&self.url)
         };
         plan.validate()?;
+        let most = match what {
+            What::Rate => self.most.unwrap_or(1e7),
+            What::Clients => self.most.unwrap_or(f64::MAX).min(most_clients(&plan)),
+        };
         let probe_s = self.probe.as_secs_f64();
-        Ok(Search { plan, what, target, probe_s, precision: self.precision / 100.0, most })
+        Ok(Search { plan, what, target, probe_s, precision: self.precision / 100.0, start: None, most })
     }
 }
 
@@ -153,7 +146,7 @@ fn text(search: &Search, found: &Capacity) -> String {
     if !found.reason.is_empty() {
         text += &format!("above that: {}\n", found.reason);
     }
-    if found.probes.iter().any(|probe| probe.client_bound && !probe.kept) {
+    if found.end == End::Generator {
         text += "the load generator was at its own limit where it was missed: the server may carry more\n";
     }
     if !found.confirmed {

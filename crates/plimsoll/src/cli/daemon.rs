@@ -23,8 +23,7 @@ pub(super) fn is_in_background() -> bool {
 /// Starts this program again in the background with the same arguments, and returns when that one serves or has ended.
 /// A fork would do with less, were it not for the threads that it does not take along.
 pub(super) fn start() -> anyhow::Result<ExitCode> {
-    let program = std::env::current_exe().context("cannot find this program's file")?;
-    let mut child = Command::new(program)
+    let mut child = Command::new(super::own_program()?)
         .args(std::env::args_os().skip(1))
         .env(IN_BACKGROUND, "1")
         .stdin(Stdio::null())

@@ -12,6 +12,7 @@ mod predict;
 mod serve;
 mod topology;
 mod tune;
+mod value;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -104,12 +105,6 @@ fn own_program() -> anyhow::Result<PathBuf> {
 fn stop_on_signal(cancel: &Stop, announce: impl FnOnce(&str) + Send + 'static) -> anyhow::Result<()> {
     Watch::start().context("cannot watch for signals")?.then_stop(cancel.clone(), announce);
     Ok(())
-}
-
-/// `PATH=VALUE`, where the path begins as paths do.
-fn of_path<'a>(text: &'a str, form: &str) -> Result<(&'a str, &'a str), String> {
-    let (path, value) = text.rsplit_once('=').ok_or_else(|| format!("expected {form}"))?;
-    if path.starts_with('/') { Ok((path, value)) } else { Err(format!("path {path:?}: must begin with /")) }
 }
 
 /// Runs the command that was asked for.

@@ -58,17 +58,13 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let cancel = Switch::default();
     super::stop_on_signal(&cancel, |_| ())?;
     let command = super::command_line();
+    let out = args.out.unwrap_or_else(|| super::lab::default_out("tune"));
+    // The name and the plan are the search's own.
     let options = Options {
-        name: String::new(),
-        plan: String::new(),
-        quick: false,
         root: args.dir,
-        out: args.out.unwrap_or_else(|| super::lab::default_out("tune")),
-        program: super::own_program()?,
         command: command.clone(),
-        resume: false,
-        budget: None,
         cancel,
+        ..Options::new("", "", out, super::own_program()?)
     };
     let line = LiveLine::new();
     let tuned = tune(&wanted, &options, &mut |progress| line.show(&super::lab::how_far(progress)))?;

@@ -118,3 +118,18 @@ fn the_experiments_that_come_with_it_are_listed() {
             && text.lines().any(|line| line.starts_with("floor "))
     );
 }
+
+#[test]
+fn a_search_for_the_most_clients_is_marked_as_a_lower_bound_and_drawn() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
+    let search = "title = \"t\"\npaths = [\"/index.html\"]\nrounds = 1\nduration_s = 0.3\n\
+                  [search]\nstart = 4\nmost = 8\n[[file]]\npath = \"index.html\"\nbytes = 512\n\
+                  [[target]]\nname = \"one\"\nmodel = \"reactor\"\n[[target]]\nname = \"two\"\nmodel = \"multi-reactor\"\n";
+    fs::write(&plan, search).unwrap();
+    let text = output_of(plimsoll().args(["lab", "run"]).arg(&plan).arg("--out").arg(&out));
+    assert_eq!(text.matches("at least 8.00 [8.00, 8.00]").count(), 2, "{text}");
+    if has("chromium", "chromium") {
+        draws_every_chart(&out.join("report.html"));
+    }
+}

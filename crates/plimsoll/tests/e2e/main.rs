@@ -17,6 +17,7 @@ mod log;
 mod overload;
 mod predict;
 mod pressure;
+mod quota;
 mod rebalance;
 mod requests;
 mod study;

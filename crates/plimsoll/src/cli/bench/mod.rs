@@ -135,7 +135,7 @@ pub(super) struct Args {
 }
 
 /// Tells the program that it is one process of a load.
-pub(super) const PART: &str = "load-part";
+pub(super) use load::fleet::PART;
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Format {

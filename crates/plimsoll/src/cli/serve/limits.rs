@@ -6,7 +6,8 @@ use bytesize::ByteSize;
 use engine::listen::BACKLOG;
 use server::{InFlight, Limits, Rate, Rules};
 
-use crate::cli::{of_path, say};
+use crate::cli::say;
+use crate::cli::value::of_path;
 
 /// Most that a request body may be allowed to have; it is held in memory.
 const MOST_BODY: ByteSize = ByteSize(1 << 30);

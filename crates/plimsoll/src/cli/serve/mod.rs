@@ -93,11 +93,11 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let http = Http::on_with(application, limits, &topology, &rules).context("cannot start the workers")?;
     let http = Arc::new(http.with_log(log.clone()).with_request_ids(args.log.request_id));
     let LimitFlags { backlog, drain, .. } = args.limits;
-    let settings = Settings { topology, address: args.listen, backlog, drain, cpus };
+    let settings = Settings { backlog, drain, cpus, ..Settings::new(topology, args.listen) };
     let running = engine::start(&settings, http.clone()).with_context(|| {
         format!("cannot listen on {}: choose another with --listen ADDRESS:PORT", args.listen)
     })?;
-    let monitor = Monitor::new(http.clone(), topology, running.counters())
+    let monitor = Monitor::new(http.clone(), topology, &running)
         .with_work(|application| application.inner().achieved());
     let admin = args.admin.map(|address| start_admin(address, monitor, running.stop())).transpose()?;
 
@@ -146,8 +146,9 @@ fn start_admin<H: Handler>(
     let topology = Model::Reactor.row(1, ADMIN_CONNECTIONS);
     let admin = Admin::new(move || monitor.snapshot(), stop);
     let http = Http::on(admin, Limits::default(), &topology)?;
-    let settings =
-        Settings { topology, address, backlog: 128, drain: Duration::from_millis(100), cpus: Vec::new() };
+    let drain = Duration::from_millis(100);
+    // The operator is let in whatever happens.
+    let settings = Settings { backlog: 128, drain, memory: None, ..Settings::new(topology, address) };
     Ok(engine::start(&settings, Arc::new(http))
         .with_context(|| format!("cannot listen on {address}: choose another with --admin ADDRESS:PORT"))?)
 }

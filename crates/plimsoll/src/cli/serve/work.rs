@@ -15,7 +15,7 @@ pub(super) struct WorkFlags {
     /// What business time does: wait, as for a database, or compute
     #[arg(long, value_enum, default_value = "sleep")]
     work_mode: WorkMode,
-    /// Serve /fast, /slow, /work?sleep=..&spin=..&bytes=.., /bytes?n=.., /stream?rate=..&for=.. and /echo too; always
+    /// Serve /fast, /slow, /work?sleep=..&spin=..&one_in=..&bytes=.., /bytes?n=.., /stream?rate=..&for=.. and /echo too; always
     /// with --work
     #[arg(long)]
     workloads: bool,

@@ -14,7 +14,7 @@ pub(crate) struct Flags {
     /// How a thread waits for the kernel [default: the model's]
     #[arg(long, value_parser = axis::<Kind>())]
     pub(super) driver: Option<Kind>,
-    /// Threads that own connections, 1 to 1024 [default: one per usable core]
+    /// Threads that own connections, 1 to 1024 [default: one per usable core, while it runs too]
     #[arg(long, value_name = "N")]
     pub(super) reactors: Option<usize>,
     /// How connections come to the threads that own them [default: the model's]
@@ -52,7 +52,7 @@ pub(crate) struct Flags {
     /// [default: 16384]
     #[arg(long, value_name = "N")]
     pub(super) queue_capacity: Option<usize>,
-    /// Connections each reactor can hold; the next one gets 503 [default: from the descriptor limit]
+    /// Connections each reactor can hold; the next one gets 503 [default: from the limits of descriptors and memory]
     #[arg(long, value_name = "N")]
     pub(super) connections: Option<usize>,
     /// Processors to run on, as in 0,2-3; each reactor stays on one of them [default: those the process may use]

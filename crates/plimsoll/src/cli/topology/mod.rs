@@ -5,7 +5,8 @@ mod flags;
 mod parse;
 
 use anyhow::{Result, bail, ensure};
-use engine::host::{self, Cores, descriptor_limit};
+use bytesize::ByteSize;
+use engine::host::{self, Bound, Cores, Memory, descriptor_limit};
 use engine::topology::{MOST_ELASTIC, MOST_REACTORS, MOST_WORKERS, Order, QUEUE_CAPACITY, Queue};
 use engine::{Kind, Model, Rebalance, Spread, Topology};
 
@@ -37,6 +38,7 @@ pub(super) struct Settled {
 struct Host {
     cores: Cores,
     descriptors: Option<u64>,
+    memory: Memory,
     /// Why io_uring cannot be used, if it cannot.
     uring: fn() -> std::io::Result<()>,
 }
@@ -50,7 +52,8 @@ impl Flags {
             bail!("--cpus: this process cannot run there ({error}); see `taskset -p $$` for where it can");
         }
         let uring = engine::driver::uring::probe;
-        self.resolve_on(&Host { cores: Cores::detect(), descriptors: descriptor_limit(), uring })
+        let (cores, memory) = (Cores::detect(), Memory::detect());
+        self.resolve_on(&Host { cores, descriptors: descriptor_limit(), memory, uring })
     }
 
     fn resolve_on(&self, host: &Host) -> Result<Settled> {
@@ -67,10 +70,10 @@ impl Flags {
         if settled.topology.driver == Kind::Blocking {
             self.threads(&mut settled)?;
         } else {
-            self.reactors(&mut settled, model)?;
+            self.reactors(&mut settled, model, host.cores.affinity)?;
             self.workers(&mut settled, cores)?;
         }
-        self.connections(&mut settled, host.descriptors)?;
+        self.connections(&mut settled, host)?;
         settled.topology.check()?;
         Ok(settled)
     }
@@ -100,12 +103,19 @@ impl Flags {
     }
 
     /// Reactors, and how connections come to them.
-    fn reactors(&self, settled: &mut Settled, model: Model) -> Result<()> {
+    fn reactors(&self, settled: &mut Settled, model: Model, affinity: usize) -> Result<()> {
         let topology = &mut settled.topology;
-        let single = matches!(model, Model::Reactor | Model::ReactorPool);
+        let single = model.has_one_reactor();
         let why = match self.reactors {
             None if single => "the model's",
-            None => "one per usable core",
+            // Who rests gives its connections away.
+            None if self.rebalance == Some(Rebalance::Off) => {
+                "one per usable core; with --rebalance off it stays"
+            }
+            None => {
+                *topology = topology.following(affinity);
+                "one per usable core, looked at again each second"
+            }
             Some(0) => {
                 bail!(
                     "--reactors 0: must be at least 1; for threads that own connections use --model thread-pool"
@@ -120,7 +130,11 @@ impl Flags {
                 "--reactors"
             }
         };
-        settled.choices.push(choice("reactors", topology.reactors, why));
+        let value = match topology.most_reactors {
+            0 => topology.reactors.to_string(),
+            most => format!("{} (1 to {most})", topology.reactors),
+        };
+        settled.choices.push(choice("reactors", value, why));
         topology.spread = self.spread.unwrap_or(topology.spread);
         settled.choices.push(choice("spread", topology.spread, from(self.spread.is_some(), "--spread")));
         if topology.spread == Spread::Acceptor {
@@ -141,9 +155,9 @@ impl Flags {
     /// Whether connections move between reactors.
     fn rebalance(&self, settled: &mut Settled) {
         let topology = &mut settled.topology;
-        if topology.reactors > 1 {
+        if topology.owners() > 1 {
             topology.rebalance = self.rebalance.unwrap_or(topology.rebalance);
-            let why = if self.rebalance.is_some() { "--rebalance" } else { "there are several reactors" };
+            let why = if self.rebalance.is_some() { "--rebalance" } else { "there may be several reactors" };
             settled.choices.push(choice("rebalance", topology.rebalance, why));
             return;
         }
@@ -280,7 +294,7 @@ impl Flags {
         Ok(())
     }
 
-    fn connections(&self, settled: &mut Settled, descriptors: Option<u64>) -> Result<()> {
+    fn connections(&self, settled: &mut Settled, host: &Host) -> Result<()> {
         let topology = &mut settled.topology;
         // Threads share one bound; reactors have one each.
         let parts = topology.reactors.max(1);
@@ -290,13 +304,22 @@ impl Flags {
                 "--connections {n}: {parts} reactors cannot hold that many; a process has at most {} descriptors",
                 i32::MAX
             ),
-            Some(n) => (n, "--connections".into()),
+            Some(n) => {
+                if n as u64 * parts as u64 > host.memory.connections() {
+                    let most = ByteSize(n as u64 * parts as u64 * host::CONNECTION_BYTES).display().iec();
+                    let memory = memory(host);
+                    let text = format!("--connections {n}: they may come to {most}, more than {memory}");
+                    settled.warnings.push(text);
+                }
+                (n, "--connections".into())
+            }
             None => {
-                let connections = host::connections(descriptors, parts);
-                let why = match descriptors {
-                    Some(limit) if connections < host::connections(None, parts) => {
+                let (connections, bound) = host::connections(host.descriptors, host.memory, parts);
+                let why = match (bound, host.descriptors) {
+                    (Bound::Descriptors, Some(limit)) => {
                         format!("from the limit of {limit} descriptors (ulimit -n)")
                     }
+                    (Bound::Memory, _) => format!("with two buffers each, {}", memory(host)),
                     _ => "the default".into(),
                 };
                 (connections, why)
@@ -307,6 +330,12 @@ impl Flags {
         settled.choices.push(choice("connections", format!("{connections} {whose}"), why));
         Ok(())
     }
+}
+
+/// What connections may take of the memory.
+fn memory(host: &Host) -> String {
+    let whose = if host.memory.is_limited { "limit of the cgroup" } else { "of the host" };
+    format!("half of the memory ({}, {whose})", ByteSize(host.memory.bytes).display().iec())
 }
 
 impl Settled {

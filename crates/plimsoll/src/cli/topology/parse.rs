@@ -4,7 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use engine::Class;
 use engine::topology::Axis;
 
-use crate::cli::of_path;
+use crate::cli::value::of_path;
 
 /// Highest processor number taken.
 const MOST_CPU: usize = 1023;

@@ -4,7 +4,12 @@ use engine::{Offload, Pool};
 
 use super::*;
 
-const HOST: Host = Host { cores: Cores { affinity: 4, quota: None }, descriptors: None, uring: || Ok(()) };
+const HOST: Host = Host {
+    cores: Cores { affinity: 4, quota: None },
+    descriptors: None,
+    memory: Memory { bytes: 64 << 30, is_limited: false },
+    uring: || Ok(()),
+};
 
 fn on(model: Model) -> Flags {
     Flags { model: Some(model), ..Flags::default() }
@@ -33,6 +38,7 @@ fn each_model_is_its_row_and_every_axis_says_why() {
     for model in Model::ALL {
         let settled = settle(&on(*model));
         let row = model.row(4, settled.topology.connections);
+        let row = if model.has_one_reactor() { row } else { row.following(4) };
         assert_eq!(settled.topology, row, "{model}");
         assert!(settled.choices.iter().all(|choice| !choice.why.is_empty()), "{model}");
     }
@@ -59,7 +65,7 @@ fn each_flag_overrides_its_own_value_only() {
         connections: Some(7),
         ..on(Model::MultiReactorPool)
     };
-    let row = Model::MultiReactorPool.row(4, 7);
+    let row = Model::MultiReactorPool.row(4, 7).following(4);
     let expected = Topology {
         workers: 30,
         pool: Pool::Shared,
@@ -101,6 +107,46 @@ fn connections_move_where_there_are_several_reactors() {
 }
 
 #[test]
+fn reactors_follow_the_processors_unless_their_number_is_stated() {
+    let host = Host { cores: Cores { affinity: 4, quota: Some(0.5) }, ..HOST };
+    let settle = |flags: Flags| flags.resolve_on(&host).unwrap().topology;
+    let of = |topology: Topology| (topology.reactors, topology.most_reactors, topology.follows_processors());
+    for model in [Model::Auto, Model::MultiReactor, Model::ReusePortPool, Model::Proactor] {
+        assert_eq!(of(settle(on(model))), (1, 4, true), "{model}");
+        assert_eq!(of(settle(Flags { reactors: Some(2), ..on(model) })), (2, 0, false), "{model}");
+        let off = Flags { rebalance: Some(Rebalance::Off), ..on(model) };
+        assert_eq!(of(settle(off)), (1, 0, false), "{model}");
+    }
+    assert_eq!(of(settle(on(Model::Reactor))), (1, 0, false));
+    assert_eq!(of(settle(on(Model::ThreadPool))), (0, 0, false));
+    // Each of the two of the start can hold half of all connections, however many there may come to be.
+    let cores = Cores { affinity: 64, quota: Some(2.0) };
+    let many = Host { cores, descriptors: Some(65_600), ..HOST };
+    let topology = Flags::default().resolve_on(&many).unwrap().topology;
+    assert_eq!((topology.reactors, topology.most_reactors, topology.connections), (2, 64, 32_768));
+}
+
+#[test]
+fn connections_fit_into_the_memory_or_it_is_said() {
+    let host = Host { memory: Memory { bytes: 512 << 20, is_limited: true }, ..HOST };
+    let settled = Flags::default().resolve_on(&host).unwrap();
+    let all = settled.topology.connections as u64 * 4 * host::CONNECTION_BYTES;
+    assert!((250 << 20..=256 << 20).contains(&all), "{all} bytes");
+    let why = &settled.choices.iter().find(|choice| choice.setting == "connections").unwrap().why;
+    assert_eq!(why, "with two buffers each, half of the memory (512.0 MiB, limit of the cgroup)");
+    assert!(settled.warnings.is_empty());
+    let many = Flags { connections: Some(10_000), ..Flags::default() };
+    let settled = many.resolve_on(&host).unwrap();
+    assert_eq!(settled.topology.connections, 10_000);
+    assert!(
+        settled.warnings[0].starts_with("--connections 10000: they may come to"),
+        "{:?}",
+        settled.warnings
+    );
+    assert!(many.resolve_on(&HOST).unwrap().warnings.is_empty());
+}
+
+#[test]
 fn another_driver_brings_what_it_needs() {
     let blocking = Flags { driver: Some(Kind::Blocking), ..on(Model::ReusePort) };
     let topology = settle(&blocking).topology;
@@ -109,7 +155,7 @@ fn another_driver_brings_what_it_needs() {
     let topology = settle(&epoll).topology;
     assert_eq!((topology.spread, topology.reactors, topology.workers), (Spread::ReusePort, 4, 0));
     let uring = Flags { driver: Some(Kind::Uring), ..on(Model::MultiReactorPool) };
-    let row = Model::MultiReactorPool.row(4, 16);
+    let row = Model::MultiReactorPool.row(4, 16).following(4);
     let topology = settle(&Flags { connections: Some(16), ..uring }).topology;
     assert_eq!(topology, Topology { driver: Kind::Uring, ..row });
 }
