@@ -6,14 +6,7 @@ cd "$(dirname "$0")/.."
 . scripts/serving.sh
 time=${1:-5}
 scripts/setup.sh cc curl
-cargo build --release --locked
-plimsoll=${CARGO_TARGET_DIR:-target}/release/plimsoll
-dir=$(mktemp -d)
-loads=
-server=
-# shellcheck disable=SC2086 # the numbers are words
-trap 'kill $loads $server 2>/dev/null || true; rm -rf "$dir"' EXIT
-echo hello >"$dir/index.html"
+prepare
 
 until_accepted() { # N: so many connections have come
     until curl -s "${admin}metrics" | awk -v all="$1" '/^plimsoll_connections_accepted_total/ { sum += $2 } END { exit sum < all }'; do

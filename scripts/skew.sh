@@ -6,12 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/serving.sh
 time=${1:-5s}
-cargo build --release --locked
-plimsoll=${CARGO_TARGET_DIR:-target}/release/plimsoll
-dir=$(mktemp -d)
-heavy= server=
-trap 'kill $heavy $server 2>/dev/null || true; rm -rf "$dir"' EXIT
-echo hello >"$dir/index.html"
+prepare
 
 value() { # FILE KEY: the first number of that name
     sed -n "s/.*\"$2\": *\([0-9.]*\).*/\1/p" "$1" | head -n 1
@@ -30,12 +25,12 @@ for way in "acceptor round-robin" "acceptor least-connections" "acceptor least-b
     server=$!
     serving "$server" "$dir/log"
     "$plimsoll" bench "${url}work?sleep=5ms" -c 2 -d 1h --threads 1 >/dev/null 2>&1 &
-    heavy=$!
+    loads=$!
     sleep 0.5
     "$plimsoll" bench "${url}fast" -c 8 -d "$time" --threads 1 --close --json "$dir/out.json" >/dev/null 2>&1
-    kill "$heavy" "$server"
-    wait "$heavy" "$server" 2>/dev/null || true
-    heavy= server=
+    kill "$loads" "$server"
+    wait "$loads" "$server" 2>/dev/null || true
+    loads= server=
     printf '| %s | %s | %.0f | %s | %s | %s |\n' "$spread" "$balance" "$(value "$dir/out.json" requests_per_second)" \
         "$(value "$dir/out.json" p50)" "$(value "$dir/out.json" p90)" "$(value "$dir/out.json" p99)"
 done

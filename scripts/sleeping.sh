@@ -7,12 +7,7 @@ cd "$(dirname "$0")/.."
 . scripts/serving.sh
 
 scripts/setup.sh cc curl
-cargo build --release --locked
-plimsoll=${CARGO_TARGET_DIR:-target}/release/plimsoll
-dir=$(mktemp -d)
-echo hello >"$dir/index.html"
-server=
-trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
+prepare
 
 cell() { # WORKERS SLEEP_IN_US: one line of the table
     : >"$dir/log" # or what the last server said would be read

@@ -8,16 +8,12 @@ cd "$(dirname "$0")/.."
 duration=$1
 result=${2:-}
 scripts/setup.sh cc curl
-cargo build --release --locked
-plimsoll=${CARGO_TARGET_DIR:-target}/release/plimsoll
-dir=$(mktemp -d)
-echo hello >"$dir/index.html"
+prepare
 flags="--model reuseport-pool --workers 300 --workloads"
 
 # shellcheck disable=SC2086 # the flags are words
 "$plimsoll" serve "$dir" --listen 127.0.0.1:0 --admin 127.0.0.1:0 $flags 2>"$dir/log" &
 server=$!
-trap 'kill "$server" 2>/dev/null || true; rm -rf "$dir"' EXIT
 serving "$server" "$dir/log"
 
 sample() { # NAME: one number of the server's metrics
