@@ -71,11 +71,18 @@ impl<'b> Lines<'b> {
         Ok(visible)
     }
 
+    /// Passes over these bytes, if they come now.
+    #[inline]
+    pub(crate) fn skip(&mut self, bytes: &[u8]) -> bool {
+        let rest = self.rest.strip_prefix(bytes);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
     /// Passes over these bytes, which must come now.
     #[inline]
     pub(crate) fn literal(&mut self, bytes: &[u8], otherwise: &'static str) -> Result<(), Halt> {
-        if let Some(rest) = self.rest.strip_prefix(bytes) {
-            self.rest = rest;
+        if self.skip(bytes) {
             return Ok(());
         }
         Err(if bytes.starts_with(self.rest) { Halt::Incomplete } else { Halt::Malformed(otherwise) })
@@ -128,11 +135,25 @@ pub(crate) fn fields(lines: &[u8]) -> impl Iterator<Item = (&str, &[u8])> {
 
 /// The values of the fields of this name, in any case, in lines that were read before.
 pub(crate) fn values<'b>(lines: &'b [u8], name: &str) -> impl Iterator<Item = &'b [u8]> {
-    each(lines).filter_map(move |line| {
-        let (other, rest) = line.split_at_checked(name.len())?;
-        let value = rest.strip_prefix(b":")?;
-        other.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
-    })
+    each(lines).filter_map(move |line| value(line, name))
+}
+
+/// The values of the first fields of these names, in any case, in lines that were read before: in one pass over them.
+pub(crate) fn first_values<'b, const N: usize>(lines: &'b [u8], names: [&str; N]) -> [Option<&'b [u8]>; N] {
+    let mut values = [None; N];
+    for line in each(lines) {
+        for (first, name) in values.iter_mut().zip(names) {
+            *first = first.or_else(|| value(line, name));
+        }
+    }
+    values
+}
+
+/// The value of the field in a line, if it is of this name.
+fn value<'b>(line: &'b [u8], name: &str) -> Option<&'b [u8]> {
+    let (other, rest) = line.split_at_checked(name.len())?;
+    let value = rest.strip_prefix(b":")?;
+    other.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
 }
 
 /// The lines, each with what ends it.
@@ -223,5 +244,8 @@ mod tests {
         let value = |name| values(text, name).collect::<Vec<_>>();
         assert_eq!((value("HOST"), value("x-empty")), (vec![&b"a"[..]], vec![&b""[..]]));
         assert_eq!((value("X-Colons"), value("X")), (vec![&b"b: c \xe9"[..]], vec![]));
+        let twice = [&text[..], b"host: b\r\n"].concat();
+        let found = first_values(&twice, ["x-colons", "HOST", "X"]);
+        assert_eq!(found, [Some(&b"b: c \xe9"[..]), Some(b"a"), None]);
     }
 }

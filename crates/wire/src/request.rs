@@ -201,24 +201,28 @@ fn request_line<'b>(lines: &mut Lines<'b>, limits: &Limits) -> Result<RequestLin
     if target > limits.target_bytes {
         return Err(Reject::new(Status::URI_TOO_LONG, "the target is too long").into());
     }
-    let version = version(lines)?;
-    lines.line_end()?;
-    Ok(RequestLine { method: &text[..method], target: &text[method + 1..], version })
+    Ok(RequestLine { method: &text[..method], target: &text[method + 1..], version: version(lines)? })
 }
 
-/// Reads the version, of which only 1.1 and 1.0 are spoken here (RFC 9112, 2.3).
+/// Reads the version, of which only 1.1 and 1.0 are spoken here (RFC 9112, 2.3), and the end of the line.
 fn version(lines: &mut Lines<'_>) -> Result<Version, Fault> {
     const MALFORMED: &str = "the version is malformed";
+    // What nearly every request says is one comparison.
+    if lines.skip(b"HTTP/1.1\r\n") {
+        return Ok(Version::Http11);
+    }
     lines.literal(b"HTTP/", MALFORMED)?;
-    match lines.word(|byte| byte.is_ascii_digit() || byte == b'.')? {
-        b"1.1" => Ok(Version::Http11),
-        b"1.0" => Ok(Version::Http10),
+    let version = match lines.word(|byte| byte.is_ascii_digit() || byte == b'.')? {
+        b"1.1" => Version::Http11,
+        b"1.0" => Version::Http10,
         [major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit() => {
             let reason = "only HTTP/1.1 and HTTP/1.0 are spoken here";
-            Err(Reject::new(Status::VERSION_NOT_SUPPORTED, reason).into())
+            return Err(Reject::new(Status::VERSION_NOT_SUPPORTED, reason).into());
         }
-        _ => Err(Reject::bad(MALFORMED).into()),
-    }
+        _ => return Err(Reject::bad(MALFORMED).into()),
+    };
+    lines.line_end()?;
+    Ok(version)
 }
 
 /// A head of which a part is still to come: refused already if it has passed a bound, rather than waited for.
@@ -273,7 +277,8 @@ fn check_host(survey: &Survey<'_>, version: Version) -> Result<(), Reject> {
         (None, _) if version == Version::Http10 => Ok(()),
         (None, _) => Err(Reject::bad("there is no Host field")),
         (Some(_), 2..) => Err(Reject::bad("there is more than one Host field")),
-        (Some(host), _) if host.iter().copied().all(is_host_byte) => Ok(()),
+        // All are looked at, which is quicker for so few than to stop at the first that is wrong.
+        (Some(host), _) if host.iter().fold(true, |valid, byte| valid & is_host_byte(*byte)) => Ok(()),
         (Some(_), _) => Err(Reject::bad("the Host field is malformed")),
     }
 }
@@ -364,6 +369,11 @@ impl<'b> RequestHead<'b> {
     /// The value of the first field of this name, in any case.
     pub fn field(&self, name: &str) -> Option<&'b [u8]> {
         lines::values(self.field_lines, name).next()
+    }
+
+    /// The values of the first fields of these names, in any case.
+    pub fn first_values<const N: usize>(&self, names: [&str; N]) -> [Option<&'b [u8]>; N] {
+        lines::first_values(self.field_lines, names)
     }
 
     /// The values of all fields of this name, in any case.

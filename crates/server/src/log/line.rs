@@ -86,9 +86,8 @@ impl Logger {
             Some(Version::Http10) => "HTTP/1.0",
             None => "-",
         };
-        let field =
-            |name| head.and_then(|head| head.field(name)).map(|value| &value[..value.len().min(FIELD)]);
-        let (referer, user_agent) = (field("Referer"), field("User-Agent"));
+        let fields = head.map_or([None; 2], |head| head.first_values(["Referer", "User-Agent"]));
+        let [referer, user_agent] = fields.map(|value| value.map(|value| &value[..value.len().min(FIELD)]));
         let text = &mut note.text;
         match self.log.format {
             Format::Combined => {
@@ -96,7 +95,8 @@ impl Logger {
                 for part in [" - - [", stamp.common(), "] \""] {
                     text.extend_from_slice(part.as_bytes());
                 }
-                put_escaped(text, method.as_bytes());
+                // A token has nothing in it that is to be escaped.
+                text.extend_from_slice(method.as_bytes());
                 text.push(b' ');
                 put_escaped(text, target.as_bytes());
                 for part in [" ", version, "\""] {
@@ -104,8 +104,12 @@ impl Logger {
                 }
                 note.split = text.len();
                 for value in [referer, user_agent] {
+                    let Some(value) = value else {
+                        text.extend_from_slice(b" \"-\"");
+                        continue;
+                    };
                     text.extend_from_slice(b" \"");
-                    put_escaped(text, value.unwrap_or(b"-"));
+                    put_escaped(text, value);
                     text.push(b'"');
                 }
             }
@@ -126,19 +130,18 @@ impl Logger {
     pub(crate) fn record(&self, note: &Note, status: Status, bytes: u64, complete: bool) {
         let Some(begun) = note.begun else { return };
         let (before, behind) = note.text.split_at(note.split);
-        let code = status.code();
+        // Of three digits (RFC 9110, 15).
+        let code = [100, 10, 1].map(|place| b'0' + (status.code() / place % 10) as u8);
         self.log.add(self.thread, note.text.len() + OUTCOME, |line| {
             line.extend_from_slice(before);
             match self.log.format {
                 Format::Combined => {
-                    line.push(b' ');
-                    put_decimal(line, code.into());
-                    line.push(b' ');
+                    line.extend_from_slice(&[b' ', code[0], code[1], code[2], b' ']);
                     if complete { put_decimal(line, bytes) } else { line.push(b'-') }
                 }
                 Format::Json => {
                     line.extend_from_slice(b",\"status\":");
-                    put_decimal(line, code.into());
+                    line.extend_from_slice(&code);
                     line.extend_from_slice(b",\"bytes\":");
                     put_decimal(line, bytes);
                     let said: &[u8] = if complete { b",\"complete\":true" } else { b",\"complete\":false" };
@@ -219,16 +222,42 @@ fn put_escaped(line: &mut Vec<u8>, text: &[u8]) {
     line.extend_from_slice(rest);
 }
 
+/// The digits of each octet, and how many there are.
+const OCTETS: [([u8; 3], usize); 256] = {
+    let mut octets = [([0; 3], 0); 256];
+    let mut octet = 0;
+    while octet < 256 {
+        let digits = [octet / 100, octet / 10 % 10, octet % 10];
+        let count = if octet > 99 {
+            3
+        } else if octet > 9 {
+            2
+        } else {
+            1
+        };
+        let mut at = 0;
+        while at < count {
+            octets[octet].0[at] = b'0' + digits[3 - count + at] as u8;
+            at += 1;
+        }
+        octets[octet].1 = count;
+        octet += 1;
+    }
+    octets
+};
+
 /// Puts an address; `write!` takes several times as long.
 fn put_address(line: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
-            let [first, rest @ ..] = address.octets();
-            put_decimal(line, first.into());
-            for octet in rest {
-                line.push(b'.');
-                put_decimal(line, octet.into());
+            let (mut text, mut end) = ([0; 4 * 4], 0);
+            for octet in address.octets() {
+                let (digits, count) = OCTETS[usize::from(octet)];
+                text[end..end + 3].copy_from_slice(&digits);
+                text[end + count] = b'.';
+                end += count + 1;
             }
+            line.extend_from_slice(&text[..end - 1]);
         }
         IpAddr::V6(address) => {
             let _ = write!(line, "{address}");
@@ -309,6 +338,21 @@ mod tests {
         log.finish();
         drop((logger, log));
         assert_eq!(reader.join().unwrap() as u64 + dropped, lines);
+    }
+
+    #[test]
+    fn addresses_are_as_the_library_writes_them() {
+        for octet in 0..=u8::MAX {
+            for address in [
+                IpAddr::from([octet, 0, octet, 255]),
+                IpAddr::from([7, octet, 99, octet]),
+                [octet; 16].into(),
+            ] {
+                let mut line = Vec::new();
+                put_address(&mut line, address);
+                assert_eq!(String::from_utf8(line).unwrap(), address.to_string());
+            }
+        }
     }
 
     #[test]

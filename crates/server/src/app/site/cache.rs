@@ -66,10 +66,10 @@ impl Cache {
         path: &str,
         codings: Codings,
         now: Instant,
-    ) -> Option<Arc<Representation>> {
+    ) -> Option<&Arc<Representation>> {
         self.set_key(path, codings);
         let entry = self.entries.get(self.key.as_str())?;
-        (now < entry.fresh_until).then(|| entry.representation.clone())
+        (now < entry.fresh_until).then_some(&entry.representation)
     }
 
     /// What a path stands for, if it is still the same as the variant that would be made now.

@@ -72,7 +72,7 @@ impl Site {
         now: Instant,
     ) -> Result<Arc<Representation>, Missing> {
         if let Some(representation) = self.caches.mine().fresh(path, codings, now) {
-            return Ok(representation);
+            return Ok(representation.clone());
         }
         let found = find(&self.root, &self.settings, path)?;
         let variant = Variant::choose(&self.root, found, codings, self.compressor.as_ref())?;
@@ -89,6 +89,11 @@ impl Site {
     fn get(&self, request: &Request<'_>, response: &mut Response) -> Result<(), Missing> {
         let head = request.head;
         let codings = codings_of(head);
+        // Nearly always it is there, and answered from where it is.
+        if let Some(representation) = self.caches.mine().fresh(head.path(), codings, request.now) {
+            present(head, representation, response);
+            return Ok(());
+        }
         match self.representation(head.path(), codings, request.now) {
             Ok(representation) => present(head, &representation, response),
             Err(Missing::NoIndex(directory)) if self.settings.listing => {
