@@ -43,7 +43,7 @@ impl<D: Driver> Io<D> {
 
     /// The deadline that is `after` from now.
     pub fn deadline(&self, after: Duration) -> Deadline {
-        Deadline::at(self.now() + after)
+        self.0.borrow().deadline(after)
     }
 
     /// Waits until the deadline.

@@ -2,42 +2,60 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+
+/// Nanoseconds since this process first asked; [`NEVER`] for no deadline. Half the size of an `Instant`, and compared, moved
+/// and added to in one instruction.
+pub type Nanos = u64;
+
+/// No deadline.
+pub const NEVER: Nanos = Nanos::MAX;
+
+/// A moment as drivers and deadlines count it; 0 for one before this process first asked.
+pub fn nanos(at: Instant) -> Nanos {
+    static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+    // A moment 584 years from now is not reached; the cast cannot lose anything before that.
+    at.saturating_duration_since(*EPOCH).as_nanos() as Nanos
+}
 
 /// When an operation must be over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Deadline(Option<Instant>);
+pub struct Deadline(Nanos);
 
 impl Deadline {
     /// No limit.
-    pub const NEVER: Deadline = Deadline(None);
+    pub const NEVER: Deadline = Deadline(NEVER);
 
     /// At this moment.
     pub fn at(instant: Instant) -> Self {
-        Deadline(Some(instant))
+        Deadline(nanos(instant))
     }
 
-    /// The moment, if there is a limit.
-    pub fn instant(self) -> Option<Instant> {
-        self.0
+    /// At this moment, as drivers count it.
+    pub(crate) fn at_nanos(nanos: Nanos) -> Self {
+        Deadline(nanos)
+    }
+
+    /// How long there is from `now` on; `None` if there is no limit.
+    pub fn left(self, now: Instant) -> Option<Duration> {
+        (self.0 != NEVER).then(|| Duration::from_nanos(self.0.saturating_sub(nanos(now))))
     }
 
     /// Whichever comes first.
     pub fn earlier(self, other: Deadline) -> Deadline {
-        match (self.0, other.0) {
-            (Some(a), Some(b)) => Deadline(Some(a.min(b))),
-            (a, b) => Deadline(a.or(b)),
-        }
+        self.min(other)
     }
 
     /// That much later.
     pub fn later(self, by: Duration) -> Deadline {
-        Deadline(self.0.map(|at| at + by))
+        // No limit stays none, and what is 584 years away is none.
+        Deadline(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(NEVER)))
     }
 
     /// Whether the moment has come.
     pub fn has_passed(self, now: Instant) -> bool {
-        self.0.is_some_and(|at| at <= now)
+        self.0 != NEVER && self.0 <= nanos(now)
     }
 }
 
@@ -47,17 +65,10 @@ impl Deadline {
 /// an entry is not taken out when its deadline moves or its operation ends. It is looked at when it comes
 /// due, and put back if the deadline has moved. Each key has one live entry; only a deadline that moves
 /// *earlier* leaves a stale one behind, which goes when its time comes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Timers {
-    epoch: Instant,
     heap: BinaryHeap<Reverse<(Nanos, u32)>>,
 }
-
-/// Nanoseconds since the driver opened; [`NEVER`] for no deadline. Half the size of an `Instant`.
-pub type Nanos = u64;
-
-/// No deadline.
-pub const NEVER: Nanos = Nanos::MAX;
 
 /// What a driver keeps beside each operation for [`Timers`].
 #[derive(Clone, Copy, Debug)]
@@ -74,20 +85,9 @@ impl Timer {
 }
 
 impl Timers {
-    /// No deadlines yet; times count from `epoch`.
-    pub fn new(epoch: Instant) -> Self {
-        Timers { epoch, heap: BinaryHeap::new() }
-    }
-
-    /// A moment in nanoseconds since the epoch.
-    pub fn nanos(&self, at: Instant) -> Nanos {
-        // An Instant 584 years from now is not reached; the cast cannot lose anything before that.
-        at.saturating_duration_since(self.epoch).as_nanos() as Nanos
-    }
-
     /// Sets the deadline of `key`.
     pub fn set(&mut self, key: u32, timer: &mut Timer, deadline: Deadline) {
-        timer.due = deadline.instant().map_or(NEVER, |at| self.nanos(at));
+        timer.due = deadline.0;
         self.arm(key, timer);
     }
 
@@ -126,8 +126,7 @@ impl Timers {
     /// How long to sleep from `now` at most: until the next entry comes due or `until` does; `None` for as long as it
     /// takes.
     pub fn sleep(&self, now: Instant, until: Deadline) -> Option<Duration> {
-        let asked = until.instant().map(|at| at.saturating_duration_since(now));
-        match (asked, self.next(self.nanos(now))) {
+        match (until.left(now), self.next(nanos(now))) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
@@ -143,8 +142,8 @@ impl Timers {
 mod tests {
     use super::*;
 
-    fn at(timers: &Timers, ms: u64) -> Deadline {
-        Deadline::at(timers.epoch + Duration::from_millis(ms))
+    fn at(ms: u64) -> Deadline {
+        Deadline::at_nanos(ms * 1_000_000)
     }
 
     fn due(timers: &mut Timers, timer: &mut Timer, ms: u64) -> bool {
@@ -157,11 +156,26 @@ mod tests {
     }
 
     #[test]
+    fn no_limit_stays_none_and_is_never_over() {
+        let now = Instant::now();
+        let long = Duration::MAX;
+        for never in [Deadline::NEVER, Deadline::NEVER.later(long), Deadline::at(now).later(long)] {
+            assert_eq!((never, never.left(now)), (Deadline::NEVER, None));
+            assert!(!never.has_passed(now + Duration::from_secs(1 << 30)));
+        }
+        let soon = Deadline::at(now + Duration::from_millis(2));
+        assert_eq!(soon.left(now), Some(Duration::from_millis(2)));
+        assert_eq!(soon.left(now + Duration::from_secs(1)), Some(Duration::ZERO));
+        assert_eq!(soon.earlier(Deadline::NEVER), soon);
+        assert!(!soon.has_passed(now) && soon.has_passed(now + Duration::from_millis(2)));
+    }
+
+    #[test]
     fn a_deadline_that_moves_later_costs_no_new_entry() {
-        let mut timers = Timers::new(Instant::now());
+        let mut timers = Timers::default();
         let mut timer = Timer::IDLE;
         for ms in 10..1000 {
-            let deadline = at(&timers, ms);
+            let deadline = at(ms);
             timers.set(1, &mut timer, deadline);
         }
         assert_eq!(timers.heap.len(), 1);
@@ -173,9 +187,9 @@ mod tests {
 
     #[test]
     fn a_deadline_that_moves_earlier_fires_once_and_in_time() {
-        let mut timers = Timers::new(Instant::now());
+        let mut timers = Timers::default();
         let mut timer = Timer::IDLE;
-        let (late, early) = (at(&timers, 100), at(&timers, 10));
+        let (late, early) = (at(100), at(10));
         timers.set(1, &mut timer, late);
         timers.set(1, &mut timer, early);
         assert!(due(&mut timers, &mut timer, 10));
@@ -185,9 +199,9 @@ mod tests {
 
     #[test]
     fn a_finished_operation_does_not_fire() {
-        let mut timers = Timers::new(Instant::now());
+        let mut timers = Timers::default();
         let mut timer = Timer::IDLE;
-        let soon = at(&timers, 10);
+        let soon = at(10);
         timers.set(1, &mut timer, soon);
         timers.set(1, &mut timer, Deadline::NEVER);
         assert!(!due(&mut timers, &mut timer, 20));

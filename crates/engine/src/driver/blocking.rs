@@ -189,7 +189,7 @@ impl Entry {
                 Err(Errno::AGAIN) => {}
                 result => return result.map_err(Error::from),
             }
-            let left = until.instant().map(|at| at.saturating_duration_since(Instant::now()));
+            let left = until.left(Instant::now());
             if left.is_some_and(|left| left.is_zero()) {
                 return Err(Error::TimedOut);
             }
@@ -213,7 +213,7 @@ impl Entry {
     /// Sees to it that the next call does not wait past the deadline. It may wait less, and is then made again.
     fn set_timeout(&mut self, side: Timeout, fd: &OwnedFd, until: Deadline) -> Result<(), Errno> {
         let present = &mut self.timeouts[usize::from(matches!(side, Timeout::Send))];
-        let left = until.instant().map(|at| at.saturating_duration_since(Instant::now()).max(SHORTEST));
+        let left = until.left(Instant::now()).map(|left| left.max(SHORTEST));
         let stays = match (*present, left) {
             (Some(present), Some(left)) => present <= left + left / LONGER && present >= left / SHORTER,
             (present, None) => present.is_none(),
@@ -267,8 +267,8 @@ impl Driver for Blocking {
                 Done::ShutDown(result.and_then(|(_, fd)| Ok(net::shutdown(&fd, Shutdown::Write)?)))
             }
             Op::Sleep => {
-                if let Some(at) = until.instant() {
-                    std::thread::sleep(at.saturating_duration_since(Instant::now()));
+                if let Some(left) = until.left(Instant::now()) {
+                    std::thread::sleep(left);
                 }
                 Done::Slept
             }

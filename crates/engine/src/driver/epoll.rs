@@ -21,7 +21,7 @@ use super::{
 };
 use crate::buf::{Buf, Pool};
 use crate::op::{Done, Error, More, Op, Socket};
-use crate::timer::{Deadline, NEVER, Nanos, Timer, Timers};
+use crate::timer::{Deadline, NEVER, Nanos, Timer, Timers, nanos};
 use crate::unpark::Unpark;
 
 /// Events taken from the kernel per wake-up; more are taken by the next.
@@ -47,7 +47,7 @@ pub struct Epoll {
     alarm: Alarm,
     pool: Pool,
     now: Instant,
-    /// `now` as the timers count it.
+    /// `now` as deadlines count it.
     now_nanos: Nanos,
 }
 
@@ -112,11 +112,11 @@ impl Driver for Epoll {
             events: Vec::with_capacity(EVENTS),
             entries,
             free: (0..limits.sockets as u32).rev().collect(),
-            timers: Timers::new(now),
+            timers: Timers::default(),
             alarm: Alarm::default(),
             pool: Pool::new(POOLED),
             now,
-            now_nanos: 0,
+            now_nanos: nanos(now),
         })
     }
 
@@ -241,7 +241,7 @@ impl Driver for Epoll {
             Err(errno) => return Err(errno.into()),
         }
         self.now = Instant::now();
-        self.now_nanos = self.timers.nanos(self.now);
+        self.now_nanos = nanos(self.now);
         self.note_readiness();
         self.fire_timers();
         Ok(())
@@ -253,6 +253,10 @@ impl Driver for Epoll {
 
     fn now(&self) -> Instant {
         self.now
+    }
+
+    fn deadline(&self, after: Duration) -> Deadline {
+        Deadline::at_nanos(self.now_nanos).later(after)
     }
 
     fn take_buf(&mut self) -> Buf {

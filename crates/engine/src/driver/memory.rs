@@ -211,7 +211,7 @@ impl Memory {
             arrivals.filter_map(|peer| peer.script.arrivals.front()).map(|(at, _)| self.epoch + *at);
         let waits = self.peers.iter().flat_map(|peer| &peer.waits).chain(&self.sleeps).flatten();
         let untried = waits.clone().filter(|wait| !wait.tried).map(|_| self.now);
-        let deadlines = waits.filter_map(|wait| wait.until.instant());
+        let deadlines = waits.filter_map(|wait| wait.until.left(self.now)).map(|left| self.now + left);
         arrivals.chain(untried).chain(deadlines).min()
     }
 }
@@ -321,7 +321,7 @@ impl Driver for Memory {
     fn park(&mut self, until: Deadline) -> io::Result<()> {
         if self.unpark.may_sleep() {
             self.unpark.woke();
-            let next = match (self.next_event(), until.instant()) {
+            let next = match (self.next_event(), until.left(self.now).map(|left| self.now + left)) {
                 (Some(a), Some(b)) => a.min(b),
                 (a, b) => {
                     a.or(b).ok_or_else(|| io::Error::other("every task waits, and nothing will happen"))?

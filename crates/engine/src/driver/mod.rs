@@ -94,6 +94,11 @@ pub trait Driver: Sized + 'static {
     /// deadlines.
     fn now(&self) -> Instant;
 
+    /// The deadline that is `after` from [`now`](Self::now).
+    fn deadline(&self, after: Duration) -> Deadline {
+        Deadline::at(self.now() + after)
+    }
+
     /// An empty buffer from this thread's pool.
     fn take_buf(&mut self) -> Buf;
 

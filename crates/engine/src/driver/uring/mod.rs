@@ -26,7 +26,7 @@ use rustix::io::Errno;
 use super::{Driver, Lane, Limits, Side, Started, Ticket, failed, reset_on_close, socket_of, table};
 use crate::buf::{Buf, Pool};
 use crate::op::{Done, Error, Op, Socket};
-use crate::timer::{Deadline, NEVER, Nanos, Timers};
+use crate::timer::{Deadline, NEVER, Nanos, Timers, nanos};
 use crate::unpark::Unpark;
 use entry::{Arrived, Entry, Inbound, Wait};
 use flight::Flights;
@@ -56,7 +56,7 @@ pub struct Uring {
     timers: Timers,
     pool: Pool,
     now: Instant,
-    /// `now` as the timers count it.
+    /// `now` as deadlines count it.
     now_nanos: Nanos,
     /// Requests that the kernel has and will complete; the wait for wake-ups among them.
     in_kernel: usize,
@@ -85,10 +85,10 @@ impl Driver for Uring {
             unpark,
             entries: table(limits, Entry::free)?,
             free: (0..limits.sockets as u32).rev().collect(),
-            timers: Timers::new(now),
+            timers: Timers::default(),
             pool,
             now,
-            now_nanos: 0,
+            now_nanos: nanos(now),
             in_kernel: 0,
         };
         uring.watch_wake_ups()?;
@@ -234,7 +234,7 @@ impl Driver for Uring {
         }
         entered?;
         self.now = Instant::now();
-        self.now_nanos = self.timers.nanos(self.now);
+        self.now_nanos = nanos(self.now);
         self.take_completions();
         self.fire_timers();
         Ok(())
@@ -246,6 +246,10 @@ impl Driver for Uring {
 
     fn now(&self) -> Instant {
         self.now
+    }
+
+    fn deadline(&self, after: Duration) -> Deadline {
+        Deadline::at_nanos(self.now_nanos).later(after)
     }
 
     fn take_buf(&mut self) -> Buf {
