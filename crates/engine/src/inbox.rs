@@ -45,11 +45,6 @@ impl<T> Inbox<T> {
         Ok(())
     }
 
-    /// Pieces of mail that the owner has not taken yet.
-    pub(crate) fn waiting(&self) -> usize {
-        self.state().mail.len()
-    }
-
     /// Waits for mail and moves all of it behind what is in `into`.
     pub async fn take(&self, into: &mut Vec<T>) {
         poll_fn(|context| {

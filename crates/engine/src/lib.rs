@@ -16,6 +16,7 @@ pub mod listen;
 mod lookout;
 pub mod meter;
 pub mod op;
+mod places;
 mod prefetch;
 mod pressure;
 mod reactor;

@@ -15,6 +15,7 @@ use crate::inbox::Inbox;
 use crate::listen::begin;
 use crate::meter::Counters;
 use crate::op::Error;
+use crate::places::Places;
 use crate::pressure::Pressure;
 use crate::rebalance::{Arrival, Exchange, Mover};
 use crate::service::{Connections, Service};
@@ -51,7 +52,8 @@ pub(crate) enum Sharing {
 /// All that one reactor needs.
 pub(crate) struct Reactor<S> {
     pub(crate) index: usize,
-    pub(crate) capacity: usize,
+    /// The connections it can hold, and those it has.
+    pub(crate) places: Arc<Places>,
     pub(crate) source: Source,
     pub(crate) service: Arc<S>,
     pub(crate) counters: Arc<Counters>,
@@ -69,17 +71,13 @@ impl<S: Service> Reactor<S> {
     /// Runs on the calling thread until stopped and drained; calls `up` when it serves.
     pub(crate) fn run<D: Driver>(self, up: &dyn Fn()) -> io::Result<()> {
         self.cpu.map_or(Ok(()), |cpu| host::pin(&[cpu]))?;
-        let io = Io::new(D::open(Limits { sockets: self.capacity + BESIDE })?);
+        let capacity = self.places.capacity();
+        let io = Io::new(D::open(Limits { sockets: capacity + BESIDE })?);
         let local = self.service.on_reactor(self.index, &io);
-        let executor = Executor::new(self.capacity, io.driver().unpark());
+        let executor = Executor::new(capacity, io.driver().unpark());
         // What the connections watch. It is set later than the reactor's own, when accepting is over.
         let closing = Stop::default();
-        let take = |Arrival { fd, peer, answers }, counter| {
-            if executor.is_full() {
-                Counters::count(&self.counters.refused);
-                refuse(&fd, self.service.refusal());
-                return;
-            }
+        let take = |Arrival { fd, peer, answers, place }, counter| {
             let mover = |exchange: &Arc<Exchange>| Mover::new(exchange.clone(), self.index, answers);
             let Ok(stream) = Stream::movable(&io, fd, self.exchange.as_ref().map(mover)) else {
                 Counters::count(&self.counters.refused);
@@ -88,35 +86,37 @@ impl<S: Service> Reactor<S> {
             Counters::count(counter);
             let connection = local.serve(stream, peer, closing.clone());
             let counters = self.counters.clone();
-            // There is room: it was looked at above, and only this thread fills it.
+            // There is a slot for each place, and a place is free only after its connection is over.
             let _ = executor.spawn(async move {
                 connection.await;
                 Counters::count(&counters.closed);
+                drop(place);
             });
         };
-        let admit = |(fd, peer)| {
-            let arrival = Arrival { fd, peer, answers: 0 };
-            let kept = hand_on(self.exchange.as_deref(), self.index, arrival);
-            kept.into_iter().for_each(|arrival| take(arrival, &self.counters.accepted));
+        let admit = |accepted| {
+            let Some((fd, peer)) = hand_on(self.exchange.as_deref(), self.index, accepted) else { return };
+            let Some(place) = self.places.take(0) else {
+                Counters::count(&self.counters.refused);
+                return refuse(&fd, self.service.refusal());
+            };
+            take(Arrival { fd, peer, answers: 0, place }, &self.counters.accepted);
         };
         let welcome = |arrival| take(arrival, &self.counters.moved_in);
         let ended = executor.run(&io, &self.counters.meter, || local.end_of_turn(), async {
             self.stop.watch().await;
-            let room = async || either(executor.one_less(), io.sleep(io.deadline(PAUSE))).await;
             let pause = async || {
                 Counters::count(&self.counters.paused);
-                room().await;
+                either(executor.one_less(), io.sleep(io.deadline(PAUSE))).await;
             };
             let new = self.source.bring(&io, (&self.stop, &self.pressure), &admit, pause, up);
             let moved = async {
                 let Some(exchange) = &self.exchange else { return };
-                let full = || executor.is_full();
-                take_moved(exchange.inbox(self.index), &self.stop, full, room, welcome).await;
+                take_moved(exchange.inbox(self.index), &self.stop, welcome).await;
             };
             let watch = watch(self.exchange.as_deref().filter(|_| self.index == 0), &io, &self.stop);
             let make_room = |connections| local.make_room(connections);
             let switches = (&self.stop, &self.pressure);
-            let room = keep_room(&io, switches, &executor, self.capacity, &self.counters.refused, make_room);
+            let room = keep_room(&io, switches, &executor, capacity, &self.counters.refused, make_room);
             both(both(both(new, moved), watch), room).await?;
             io.sleep(last_call()).await;
             finish(&io, &executor, &closing, self.drain).await;
@@ -159,10 +159,10 @@ impl Source {
 }
 
 /// Hands a new connection on, where the reactor that it came to rests; gives it back where it stays.
-fn hand_on(exchange: Option<&Exchange>, reactor: usize, arrival: Arrival) -> Option<Arrival> {
+fn hand_on(exchange: Option<&Exchange>, reactor: usize, accepted: Accepted) -> Option<Accepted> {
     match exchange {
-        Some(exchange) => exchange.hand_on(reactor, arrival),
-        None => Some(arrival),
+        Some(exchange) => exchange.hand_on(reactor, accepted),
+        None => Some(accepted),
     }
 }
 
@@ -202,15 +202,9 @@ async fn keep_room<D: Driver, F: Future<Output = ()>>(
     }
 }
 
-/// Takes in connections from other reactors until stopped; those that come too late stay where they are. None is turned
-/// away: where every slot is taken the next waits until there is `room`.
-async fn take_moved(
-    inbox: &Inbox<Arrival>,
-    stop: &Stop,
-    full: impl Fn() -> bool,
-    room: impl AsyncFn(),
-    welcome: impl Fn(Arrival),
-) {
+/// Takes in connections from other reactors until stopped; those that come too late stay where they are. Each has its place
+/// here already, so none waits and none is turned away.
+async fn take_moved(inbox: &Inbox<Arrival>, stop: &Stop, welcome: impl Fn(Arrival)) {
     let mut mail = Vec::new();
     let mut goes_on = true;
     while goes_on {
@@ -219,11 +213,7 @@ async fn take_moved(
             inbox.close();
             inbox.wait_closed(&mut mail).await;
         }
-        for arrival in mail.drain(..) {
-            // Idle connections end only after the stop, so nobody waits for them then.
-            while full() && stop.or(room()).await.is_some() {}
-            welcome(arrival);
-        }
+        mail.drain(..).for_each(&welcome);
     }
 }
 

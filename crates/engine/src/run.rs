@@ -20,6 +20,7 @@ use crate::inbox::Inbox;
 use crate::listen::{BACKLOG, listen_and_bind, local_address};
 use crate::lookout::Lookout;
 use crate::meter::Counters;
+use crate::places::Places;
 use crate::pressure::Pressure;
 use crate::reactor::{Reactor, Sharing, Source};
 use crate::rebalance::Exchange;
@@ -158,14 +159,14 @@ impl Running {
         let topology = &settings.topology;
         let (sources, acceptor) = sources(settings, listeners)?;
         let each = self.counters.clone();
-        let exchange = topology
-            .rebalances()
-            .then(|| Arc::new(Exchange::new(&each, topology.connections, self.shift.clone())));
+        let places: Vec<Arc<Places>> = each.iter().map(|_| Places::new(topology.connections)).collect();
+        let reactors = each.iter().cloned().zip(places.iter().cloned());
+        let exchange = topology.rebalances().then(|| Arc::new(Exchange::new(reactors, self.shift.clone())));
         let mut later = VecDeque::new();
         for (index, (source, counters)) in sources.into_iter().zip(&each).enumerate() {
             let reactor = Reactor {
                 index,
-                capacity: topology.connections,
+                places: places[index].clone(),
                 source,
                 service: service.clone(),
                 counters: counters.clone(),

@@ -98,13 +98,13 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meter::Counters;
+    use crate::places::Places;
 
     static USABLE: AtomicUsize = AtomicUsize::new(0);
 
     fn follower(started: usize, later: impl IntoIterator<Item = Starter>) -> Follower {
-        let counters: Vec<Arc<Counters>> = (0..8).map(|_| Arc::default()).collect();
-        let exchange = Arc::new(Exchange::new(&counters, 10, Shift::of(started)));
+        let reactors = (0..8).map(|_| (Arc::default(), Places::new(10)));
+        let exchange = Arc::new(Exchange::new(reactors, Shift::of(started)));
         let usable = || USABLE.load(Ordering::Relaxed);
         Follower { exchange, usable, later: later.into_iter().collect(), threads: Vec::new() }
     }

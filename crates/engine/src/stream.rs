@@ -250,9 +250,9 @@ impl<D: Driver> Stream<D> {
     /// Moves the connection to another reactor, if it should and can. With `true` this stream is over; what the client
     /// sends is received there. No operation may be under way, and nothing received may be unread.
     pub async fn relocate(&mut self, peer: SocketAddr) -> bool {
-        let Some(to) = self.mover.as_ref().and_then(Mover::destination) else { return false };
+        let Some(passage) = self.mover.as_ref().and_then(Mover::destination) else { return false };
         let Some(fd) = self.release().await else { return false };
-        let sent = self.mover.as_ref().map_or(Ok(()), |mover| mover.send(to, fd, peer));
+        let sent = self.mover.as_ref().map_or(Ok(()), |mover| mover.send(passage, fd, peer));
         if let Err(fd) = sent
             && let Ok(socket) = self.io.driver().attach(fd)
         {

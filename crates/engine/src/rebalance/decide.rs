@@ -40,6 +40,12 @@ pub(crate) struct Order {
 }
 
 impl Order {
+    /// One to give away so many requests per look.
+    #[cfg(test)]
+    pub(super) fn of(from: usize, to: usize, budget: f64) -> Self {
+        Order { from, to, budget, enough: budget / 10.0, most: MOST }
+    }
+
     /// Whether a connection with so many requests per look should go; if so, it is taken off the order.
     ///
     /// One that is heavier than half as much again as what is still to be moved would leave more than half of the

@@ -14,10 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::accept::Accepted;
 use crate::counter::add;
 use crate::driver::Driver;
 use crate::inbox::Inbox;
 use crate::meter::Counters;
+use crate::places::{Place, Places};
 use crate::shift::Shift;
 use crate::stop::Stop;
 use crate::stream::Io;
@@ -33,8 +35,8 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 /// The busy share below which a reactor has not much to do.
 const IDLE: f64 = 0.05;
 
-/// One place in so many is left to those that come to a reactor by themselves: for the sake of one that moves nobody has to go,
-/// nor to be turned away.
+/// One place in so many, and at least one, is left to those that come to a reactor by themselves: for the sake of one that moves
+/// nobody has to go, nor to be turned away.
 const KEPT_FREE: usize = 32;
 
 /// Looks for which a connection stays where it came to: at least one that saw all of it, and after a move so many that
@@ -48,14 +50,14 @@ pub(crate) struct Arrival {
     pub(crate) peer: SocketAddr,
     /// Requests it has answered so far; 0 for a new one, which a reactor that rests has handed on.
     pub(crate) answers: u32,
+    /// The place that it has on that reactor.
+    pub(crate) place: Place,
 }
 
 /// What the reactors of a server share so that connections can move.
 pub(crate) struct Exchange {
     /// Looks so far.
     look: AtomicU32,
-    /// Connections that each reactor can hold.
-    capacity: usize,
     seats: Box<[Seat]>,
     shift: Shift,
 }
@@ -64,6 +66,7 @@ pub(crate) struct Exchange {
 #[repr(align(128))]
 struct Seat {
     counters: Arc<Counters>,
+    places: Arc<Places>,
     /// Requests that its connections answered. Its thread writes.
     answered: AtomicU64,
     /// Whether there is an order, or the reactor rests; a hint, so that looking takes no lock.
@@ -73,25 +76,34 @@ struct Seat {
 }
 
 impl Seat {
-    /// Connections it has, without those on their way.
-    fn open(&self) -> u64 {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { accepted, moved_in, closed, .. } = &*self.counters;
-        (read(accepted) + read(moved_in)).saturating_sub(read(closed))
+    /// Places that those that move leave to those that come by themselves.
+    fn kept_free(&self) -> usize {
+        self.places.capacity().div_ceil(KEPT_FREE)
+    }
+
+    /// Places that those that move may take now.
+    fn room(&self) -> usize {
+        self.places.capacity().saturating_sub(self.places.taken() + self.kept_free())
+    }
+
+    /// Takes one of them.
+    fn take(&self) -> Option<Place> {
+        self.places.take(self.kept_free())
     }
 }
 
 impl Exchange {
-    /// For reactors with these counters, of which each can hold `capacity` connections, and those that work by this shift.
-    pub(crate) fn new(counters: &[Arc<Counters>], capacity: usize, shift: Shift) -> Self {
-        let seat = |counters: &Arc<Counters>| Seat {
-            counters: counters.clone(),
+    /// For reactors with these counters and places, of which those work that the shift says.
+    pub(crate) fn new(reactors: impl Iterator<Item = (Arc<Counters>, Arc<Places>)>, shift: Shift) -> Self {
+        let seat = |(counters, places)| Seat {
+            counters,
+            places,
             answered: AtomicU64::new(0),
             asked: AtomicBool::new(false),
             order: Mutex::new(None),
             inbox: Inbox::default(),
         };
-        Exchange { look: AtomicU32::new(0), capacity, seats: counters.iter().map(seat).collect(), shift }
+        Exchange { look: AtomicU32::new(0), seats: reactors.map(seat).collect(), shift }
     }
 
     /// Who works and who rests.
@@ -119,30 +131,28 @@ impl Exchange {
         seat.asked.store(standing.is_some() || self.rests(reactor), Ordering::Relaxed);
     }
 
-    /// Where the connections of a reactor should go that rests: of those that work and have room, the one with the fewest.
-    /// `None` where it works itself, or nobody has room.
-    fn relief(&self, reactor: usize) -> Option<usize> {
+    /// Where a connection of a reactor should go that rests, and its place there: of those that work and have room, the one
+    /// with the fewest. `None` where it works itself, or nobody has room.
+    fn relief(&self, reactor: usize) -> Option<(usize, Place)> {
         let working = self.shift.working();
         if reactor < working {
             return None;
         }
-        let seats = self.seats.iter().take(working).enumerate();
-        let taken = seats.map(|(index, seat)| (seat.open() + seat.inbox.waiting() as u64, index));
-        // Each reactor may give one at the same time.
-        let kept_free = (self.capacity / KEPT_FREE + self.seats.len()) as u64;
-        taken.filter(|(taken, _)| taken + kept_free < self.capacity as u64).min().map(|(_, index)| index)
+        let seats = self.seats.iter().take(working).enumerate().filter(|(_, seat)| seat.room() > 0);
+        let (index, seat) = seats.min_by_key(|(_, seat)| seat.places.taken())?;
+        Some((index, seat.take()?))
     }
 
     /// Hands a new connection on that came to a reactor, if that rests; gives it back if it does not, or nobody takes it.
-    pub(crate) fn hand_on(&self, reactor: usize, arrival: Arrival) -> Option<Arrival> {
-        let Some(to) = self.relief(reactor) else { return Some(arrival) };
-        let sent = self.send(reactor, to, arrival);
+    pub(crate) fn hand_on(&self, reactor: usize, (fd, peer): Accepted) -> Option<Accepted> {
+        let Some((to, place)) = self.relief(reactor) else { return Some((fd, peer)) };
+        let sent = self.send(reactor, to, Arrival { fd, peer, answers: 0, place });
         if sent.is_ok() {
             let counters = &self.seats[reactor].counters;
             Counters::count(&counters.accepted);
             Counters::count(&counters.closed);
         }
-        sent.err()
+        sent.err().map(|Arrival { fd, peer, .. }| (fd, peer))
     }
 
     /// Hands a connection over to a reactor; gives it back if that takes none any more.
@@ -195,7 +205,7 @@ impl<'a> Watch<'a> {
             Load {
                 busy: is.0.saturating_sub(was.0).div_duration_f64(passed).min(1.0),
                 requests: is.1 - was.1,
-                room: (self.exchange.capacity as u64).saturating_sub(seat.open()),
+                room: seat.room() as u64,
             }
         });
         loads.collect()
@@ -261,123 +271,35 @@ impl Mover {
         asked && (look.wrapping_sub(self.stays) as i32 >= 0 || self.exchange.rests(self.reactor as usize))
     }
 
-    /// The reactor it should move to, if its own rests, or the order has room for what it does.
-    pub(crate) fn destination(&self) -> Option<usize> {
+    /// The reactor it should move to, and its place there, if its own rests, or the order has room for what it does.
+    pub(crate) fn destination(&self) -> Option<(usize, Place)> {
         if self.exchange.rests(self.reactor as usize) {
             return self.exchange.relief(self.reactor as usize);
         }
         let seat = self.seat();
         let mut standing = lock(&seat.order);
         let order = standing.as_mut()?;
-        let to = order.takes(f64::from(self.rate)).then_some(order.to);
+        // Without a place it stays, and the order stands as long as it would anyway.
+        let (to, place) = (order.to, self.exchange.seats[order.to].take()?);
+        let goes = order.takes(f64::from(self.rate));
         if order.is_over() {
             *standing = None;
             seat.asked.store(self.exchange.rests(self.reactor as usize), Ordering::Relaxed);
         }
-        to
+        goes.then_some((to, place))
     }
 
     /// Hands the connection's socket over; gives it back if the other reactor takes none any more.
-    pub(crate) fn send(&self, to: usize, fd: OwnedFd, peer: SocketAddr) -> Result<(), OwnedFd> {
-        let arrival = Arrival { fd, peer, answers: self.answers };
+    pub(crate) fn send(
+        &self,
+        (to, place): (usize, Place),
+        fd: OwnedFd,
+        peer: SocketAddr,
+    ) -> Result<(), OwnedFd> {
+        let arrival = Arrival { fd, peer, answers: self.answers, place };
         self.exchange.send(self.reactor as usize, to, arrival).map_err(|arrival| arrival.fd)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn exchange(reactors: usize) -> Arc<Exchange> {
-        let counters: Vec<Arc<Counters>> = (0..reactors).map(|_| Arc::default()).collect();
-        Arc::new(Exchange::new(&counters, 100, Shift::of(reactors)))
-    }
-
-    /// Lets connections answer so many requests in each of many looks, the first reactor busy and the others not; who
-    /// was told to move, and at which look first.
-    fn follow(exchange: &Arc<Exchange>, movers: &mut [Mover], each: u32) -> (Vec<usize>, u32) {
-        let start = Instant::now();
-        let mut watch = Watch::new(exchange, start);
-        exchange.seats[0].counters.meter.begin(start);
-        let (mut went, mut first) = (Vec::new(), 0);
-        for look in 1..=4 {
-            for mover in movers.iter_mut() {
-                for _ in 0..each {
-                    assert!(!mover.note(mover.answers() + 1) || look > 2, "asked before anything was seen");
-                }
-            }
-            watch.look(start + LOOK * look);
-            for (index, mover) in movers.iter_mut().enumerate() {
-                if mover.note(mover.answers()) && !went.contains(&index) && mover.destination() == Some(1) {
-                    went.push(index);
-                    first = if first == 0 { look } else { first };
-                }
-            }
-        }
-        (went, first)
-    }
-
-    #[test]
-    fn half_of_the_work_is_asked_for_once_it_has_been_seen() {
-        let exchange = exchange(2);
-        let mut movers: Vec<Mover> = (0..8).map(|_| Mover::new(exchange.clone(), 0, 0)).collect();
-        let (went, first) = follow(&exchange, &mut movers, 50);
-        assert_eq!((went.len(), first), (4, 2), "{went:?}");
-        assert!(!exchange.seats[0].asked.load(Ordering::Relaxed), "and then no more");
-    }
-
-    #[test]
-    fn who_has_just_come_from_elsewhere_stays() {
-        let exchange = exchange(2);
-        let mut movers: Vec<Mover> = (0..8).map(|_| Mover::new(exchange.clone(), 0, 1)).collect();
-        assert_eq!(follow(&exchange, &mut movers, 50).0, []);
-    }
-
-    #[test]
-    fn of_a_reactor_that_rests_everybody_goes_to_who_has_the_fewest_and_room() {
-        let exchange = exchange(4);
-        // All at once, and though they have just come.
-        let mut movers: Vec<Mover> = (0..3).map(|_| Mover::new(exchange.clone(), 3, 1)).collect();
-        assert!(movers.iter_mut().all(|mover| !mover.note(2)), "not while it works");
-        exchange.set_working(2);
-        exchange.seats[0].counters.accepted.store(5, Ordering::Relaxed);
-        assert!(movers.iter_mut().all(|mover| mover.note(3) && mover.destination() == Some(1)));
-        assert_eq!((exchange.relief(2), exchange.relief(1)), (Some(1), None));
-        // Those that are on their way count.
-        let fd = || OwnedFd::from(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-        for _ in 0..6 {
-            movers[0].send(1, fd(), ([127, 0, 0, 1], 1).into()).unwrap();
-        }
-        assert_eq!(exchange.relief(3), Some(0));
-        // Of the hundred places of each three are kept free, and one for each reactor.
-        for seat in &exchange.seats[..2] {
-            seat.counters.accepted.store(93, Ordering::Relaxed);
-        }
-        assert_eq!((movers[0].destination(), exchange.relief(2)), (None, None), "they stay where they are");
-        exchange.set_working(4);
-        assert!(movers.iter_mut().all(|mover| !mover.note(4)), "it works again");
-    }
-
-    #[test]
-    fn who_rests_gets_no_orders_and_nobody_is_sent_there() {
-        let exchange = exchange(3);
-        exchange.set_working(2);
-        let mut movers: Vec<Mover> = (0..8).map(|_| Mover::new(exchange.clone(), 0, 0)).collect();
-        // The third would be as idle as the second.
-        let (went, _) = follow(&exchange, &mut movers, 50);
-        assert_eq!(went.len(), 4, "{went:?}");
-        assert!(exchange.seats[2].asked.load(Ordering::Relaxed), "whatever the looks say");
-    }
-
-    #[test]
-    fn a_closed_door_gives_the_socket_back() {
-        let exchange = exchange(2);
-        let mover = Mover::new(exchange.clone(), 0, 3);
-        let fd = || OwnedFd::from(std::net::TcpListener::bind("127.0.0.1:0").unwrap());
-        let peer = ([127, 0, 0, 1], 1).into();
-        assert!(mover.send(1, fd(), peer).is_ok());
-        exchange.inbox(1).close();
-        assert!(mover.send(1, fd(), peer).is_err());
-        assert_eq!(exchange.seats[0].counters.moved_out.load(Ordering::Relaxed), 1);
-    }
-}
+mod tests;
