@@ -93,13 +93,14 @@ impl<S: Service> Reactor<S> {
                 drop(place);
             });
         };
-        let admit = |accepted| {
-            let Some((fd, peer)) = hand_on(self.exchange.as_deref(), self.index, accepted) else { return };
-            let Some(place) = self.places.take(0) else {
+        let admit = |accepted| match find_place(self.exchange.as_deref(), self.index, &self.places, accepted)
+        {
+            Ok(Some(arrival)) => take(arrival, &self.counters.accepted),
+            Ok(None) => {}
+            Err((fd, _)) => {
                 Counters::count(&self.counters.refused);
-                return refuse(&fd, self.service.refusal());
-            };
-            take(Arrival { fd, peer, answers: 0, place }, &self.counters.accepted);
+                refuse(&fd, self.service.refusal());
+            }
         };
         let welcome = |arrival| take(arrival, &self.counters.moved_in);
         let ended = executor.run(&io, &self.counters.meter, || local.end_of_turn(), async {
@@ -158,11 +159,22 @@ impl Source {
     }
 }
 
-/// Hands a new connection on, where the reactor that it came to rests; gives it back where it stays.
-fn hand_on(exchange: Option<&Exchange>, reactor: usize, accepted: Accepted) -> Option<Accepted> {
+/// A new connection with its place on a reactor, or none if another one has taken it in.
+///
+/// # Errors
+/// The connection: nobody has a place.
+fn find_place(
+    exchange: Option<&Exchange>,
+    reactor: usize,
+    places: &Arc<Places>,
+    (fd, peer): Accepted,
+) -> Result<Option<Arrival>, Accepted> {
     match exchange {
-        Some(exchange) => exchange.hand_on(reactor, accepted),
-        None => Some(accepted),
+        Some(exchange) => exchange.admit(reactor, (fd, peer)),
+        None => match places.take(0) {
+            Some(place) => Ok(Some(Arrival { fd, peer, answers: 0, place })),
+            None => Err((fd, peer)),
+        },
     }
 }
 

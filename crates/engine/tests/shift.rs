@@ -114,15 +114,36 @@ fn who_rests_keeps_those_that_nobody_else_has_room_for() {
         // Few places are left to those that come to the first by themselves.
         let seen = open(&running);
         assert!(seen[0] >= 13 && seen.iter().sum::<u64>() == 16, "{way:?} {seen:?}");
-        if way.1 == Spread::ReusePort {
-            // Of those that come to the first now some are refused, as ever; those that come to the second are not.
-            let _more: Vec<_> = (0..16).map(|_| connect(&running)).collect();
-            until("it has some", || open(&running)[1] > 0);
-            assert_eq!(running.counters()[1].refused.load(Ordering::Relaxed), 0, "{way:?}");
-        }
         first.iter_mut().for_each(|stream| expect_echo(stream, b"on"));
         running.stop().set();
         running.join().unwrap();
+    }
+}
+
+#[test]
+fn nobody_is_refused_while_one_that_rests_has_a_place() {
+    static USABLE: AtomicUsize = AtomicUsize::new(2);
+    for way in ways() {
+        USABLE.store(2, Ordering::Relaxed);
+        let running = server(way, 2, 4, || USABLE.load(Ordering::Relaxed));
+        USABLE.store(1, Ordering::Relaxed);
+        until("one works", || running.shift().working() == 1);
+        let mut all = clients(&running, 8);
+        assert_eq!(open(&running), [4, 4, 0], "{way:?}");
+        assert_eq!(sum(running.counters(), |one| one.refused.load(Ordering::Relaxed)), 0, "{way:?}");
+        // Nobody has one any more.
+        let mut told = String::new();
+        connect(&running).read_to_string(&mut told).unwrap();
+        assert_eq!(told, "full\n", "{way:?}");
+        assert_eq!(sum(running.counters(), |one| one.refused.load(Ordering::Relaxed)), 1, "{way:?}");
+        all.iter_mut().for_each(|stream| expect_echo(stream, b"on"));
+        let counters = running.counters().to_vec();
+        running.stop().set();
+        running.join().unwrap();
+        let came = sum(&counters, |one| one.accepted.load(Ordering::Relaxed));
+        let moved = sum(&counters, |one| one.moved_in.load(Ordering::Relaxed));
+        assert_eq!(sum(&counters, |one| one.moved_out.load(Ordering::Relaxed)), moved, "{way:?}");
+        assert_eq!(sum(&counters, |one| one.closed.load(Ordering::Relaxed)), came + moved, "{way:?}");
     }
 }
 

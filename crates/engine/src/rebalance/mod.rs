@@ -4,7 +4,8 @@
 //! of their work away. A connection that has answered all it was asked looks whether there is an order, and goes if its
 //! own share of the work fits it. It takes its socket along, with whatever the client has sent meanwhile.
 //!
-//! Of a reactor that rests every connection leaves in this way, and new ones are handed on as they come.
+//! Of a reactor that rests every connection leaves in this way, and new ones are handed on as they come. So they are by one that
+//! is full, to whoever has room.
 
 mod decide;
 
@@ -48,7 +49,7 @@ const STAY_MOVED: u32 = 5;
 pub(crate) struct Arrival {
     pub(crate) fd: OwnedFd,
     pub(crate) peer: SocketAddr,
-    /// Requests it has answered so far; 0 for a new one, which a reactor that rests has handed on.
+    /// Requests it has answered so far; 0 for a new one, which a reactor that rests or is full has handed on.
     pub(crate) answers: u32,
     /// The place that it has on that reactor.
     pub(crate) place: Place,
@@ -143,16 +144,42 @@ impl Exchange {
         Some((index, seat.take()?))
     }
 
-    /// Hands a new connection on that came to a reactor, if that rests; gives it back if it does not, or nobody takes it.
-    pub(crate) fn hand_on(&self, reactor: usize, (fd, peer): Accepted) -> Option<Accepted> {
-        let Some((to, place)) = self.relief(reactor) else { return Some((fd, peer)) };
-        let sent = self.send(reactor, to, Arrival { fd, peer, answers: 0, place });
-        if sent.is_ok() {
-            let counters = &self.seats[reactor].counters;
-            Counters::count(&counters.accepted);
-            Counters::count(&counters.closed);
+    /// A place for a new connection that came to a reactor: elsewhere where that rests, otherwise there, and where it is full
+    /// with whoever has one. Who works comes before who rests, and who has few before who has many.
+    fn place(&self, reactor: usize) -> Option<(usize, Place)> {
+        let own = || Some((reactor, self.seats[reactor].places.take(0)?));
+        self.relief(reactor).or_else(own).or_else(|| {
+            let started = &self.seats[..self.shift.started().min(self.seats.len())];
+            let mut order: Vec<usize> = (0..started.len()).collect();
+            order.sort_by_key(|index| (self.rests(*index), started[*index].places.taken()));
+            order.into_iter().find_map(|index| Some((index, started[index].places.take(0)?)))
+        })
+    }
+
+    /// Finds a place for a new connection that came to a reactor: gives it back with the place if that is there, and sends it
+    /// there if it is elsewhere.
+    ///
+    /// # Errors
+    /// The connection: nobody has a place.
+    pub(crate) fn admit(&self, reactor: usize, (fd, peer): Accepted) -> Result<Option<Arrival>, Accepted> {
+        let Some((to, place)) = self.place(reactor) else { return Err((fd, peer)) };
+        let arrival = Arrival { fd, peer, answers: 0, place };
+        if to == reactor {
+            return Ok(Some(arrival));
         }
-        sent.err().map(|Arrival { fd, peer, .. }| (fd, peer))
+        match self.send(reactor, to, arrival) {
+            Ok(()) => {
+                let counters = &self.seats[reactor].counters;
+                Counters::count(&counters.accepted);
+                Counters::count(&counters.closed);
+                Ok(None)
+            }
+            // That reactor is about to end, and so are all of them.
+            Err(Arrival { fd, peer, .. }) => match self.seats[reactor].places.take(0) {
+                Some(place) => Ok(Some(Arrival { fd, peer, answers: 0, place })),
+                None => Err((fd, peer)),
+            },
+        }
     }
 
     /// Hands a connection over to a reactor; gives it back if that takes none any more.
