@@ -57,9 +57,12 @@ impl Memory {
         Memory { bytes: limit.unwrap_or(host), is_limited: limit.is_some() }
     }
 
-    /// Connections that take half of it at most.
-    pub fn connections(self) -> u64 {
-        self.bytes / MEMORY_SHARE / CONNECTION_BYTES
+    /// Connections that take half of it at most, where that many reactors share them and so many there may be later on, each of
+    /// which brings slots for its equal share by then.
+    pub fn connections(self, reactors: usize, most_reactors: usize) -> u64 {
+        // Rounded up, so that the sum is kept.
+        let later: u64 = (reactors + 1..=most_reactors).map(|nth| CONNECTION_SLOT.div_ceil(nth as u64)).sum();
+        self.bytes / MEMORY_SHARE / (CONNECTION_BYTES + later)
     }
 }
 
@@ -107,9 +110,15 @@ const DESCRIPTORS_KEPT: u64 = 64;
 /// Connections for which memory is reserved by default, over all reactors, however many descriptors there are.
 const MOST_CONNECTIONS: u64 = 65_536;
 
-/// Bytes of memory that one connection may take at most of the engine's: its slot, of which there is one for each connection
-/// that there may be (2.4 KiB by what a server with `--connections 65000` has more than one with 1), and two buffers.
-pub const CONNECTION_BYTES: u64 = 3 * 1024 + 2 * crate::BUF_BYTES as u64;
+/// Bytes of memory of a slot, of which there is one for each connection that there may be: 2.4 KiB by what a server with
+/// `--connections 65000` has more than one with 1.
+pub const CONNECTION_SLOT: u64 = 3 * 1024;
+
+/// Bytes of memory of the buffers that one connection may have at most.
+pub const CONNECTION_BUFFERS: u64 = 2 * crate::BUF_BYTES as u64;
+
+/// Bytes of memory that one connection may take at most of the engine's.
+pub const CONNECTION_BYTES: u64 = CONNECTION_SLOT + CONNECTION_BUFFERS;
 
 /// The part of the memory that connections may take: one in so many.
 const MEMORY_SHARE: u64 = 2;
@@ -126,13 +135,19 @@ pub enum Bound {
 }
 
 /// Connections to reserve memory for per reactor unless it is said how many, and what bounds them: what so many descriptors
-/// (`None` for no limit) and half of so much memory allow. Threads that own connections share one bound, as one reactor does.
-pub fn connections(descriptors: Option<u64>, memory: Memory, reactors: usize) -> (usize, Bound) {
+/// (`None` for no limit) and half of so much memory allow, where there may be `most_reactors` later on. Threads that own
+/// connections share one bound, as one reactor does.
+pub fn connections(
+    descriptors: Option<u64>,
+    memory: Memory,
+    reactors: usize,
+    most_reactors: usize,
+) -> (usize, Bound) {
     let descriptors = descriptors.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_KEPT);
     let (all, bound) = [
         (MOST_CONNECTIONS, Bound::Usual),
         (descriptors, Bound::Descriptors),
-        (memory.connections(), Bound::Memory),
+        (memory.connections(reactors, most_reactors), Bound::Memory),
     ]
     .into_iter()
     .min_by_key(|(connections, _)| *connections)
@@ -170,10 +185,10 @@ mod tests {
     fn connections_fit_into_descriptors_and_into_half_of_the_memory() {
         let of = |bytes| Memory { bytes, is_limited: true };
         let plenty = of(1 << 40);
-        assert_eq!(connections(None, plenty, 2), (32_768, Bound::Usual));
-        assert_eq!(connections(Some(1064), plenty, 4), (250, Bound::Descriptors));
-        assert_eq!(connections(Some(1 << 20), of(CONNECTION_BYTES * 2000), 2), (500, Bound::Memory));
-        assert_eq!(connections(Some(1), of(1), 4).0, 1, "there is always one");
+        assert_eq!(connections(None, plenty, 2, 2), (32_768, Bound::Usual));
+        assert_eq!(connections(Some(1064), plenty, 4, 0), (250, Bound::Descriptors));
+        assert_eq!(connections(Some(1 << 20), of(CONNECTION_BYTES * 2000), 2, 0), (500, Bound::Memory));
+        assert_eq!(connections(Some(1), of(1), 4, 8).0, 1, "there is always one");
         let here = Memory::detect();
         assert!(here.bytes > 16 << 20, "{here:?}");
     }

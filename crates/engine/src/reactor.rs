@@ -117,7 +117,7 @@ impl<S: Service> Reactor<S> {
             let watch = watch(self.exchange.as_deref().filter(|_| self.index == 0), &io, &self.stop);
             let make_room = |connections| local.make_room(connections);
             let switches = (&self.stop, &self.pressure);
-            let room = keep_room(&io, switches, &executor, capacity, &self.counters.refused, make_room);
+            let room = keep_room(&io, switches, &executor, &self.places, &self.counters.refused, make_room);
             both(both(both(new, moved), watch), room).await?;
             io.sleep(last_call()).await;
             finish(&io, &executor, &closing, self.drain).await;
@@ -191,7 +191,7 @@ async fn keep_room<D: Driver, F: Future<Output = ()>>(
     io: &Io<D>,
     (stop, pressure): (&Stop, &Pressure),
     executor: &Executor<F>,
-    capacity: usize,
+    places: &Places,
     refused: &AtomicU64,
     make_room: impl Fn(usize),
 ) {
@@ -199,18 +199,18 @@ async fn keep_room<D: Driver, F: Future<Output = ()>>(
     let (mut pause, mut seen) = (LOOK, refused());
     while stop.or(io.sleep(io.deadline(pause))).await.is_some() {
         let now = refused();
-        let spare = (capacity / SPARE).max(usize::from(now != seen));
+        let spare = (places.capacity() / SPARE).max(usize::from(now != seen));
         seen = now;
         let missing = match pressure.is_on() {
             true => executor.live().div_ceil(SHED),
-            false => (executor.live() + spare).saturating_sub(capacity),
+            false => spare.saturating_sub(places.free()),
         };
         make_room(missing);
         if missing > 0 {
             executor.wake_all();
         }
         // Where nobody can make room, it is not looked for as often.
-        pause = if missing > 0 && !executor.is_full() { LOOK_WHEN_SCARCE } else { LOOK };
+        pause = if missing > 0 && places.free() > 0 { LOOK_WHEN_SCARCE } else { LOOK };
     }
 }
 

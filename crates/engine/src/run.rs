@@ -159,7 +159,9 @@ impl Running {
         let topology = &settings.topology;
         let (sources, acceptor) = sources(settings, listeners)?;
         let each = self.counters.clone();
-        let places: Vec<Arc<Places>> = each.iter().map(|_| Places::new(topology.connections)).collect();
+        let all = (topology.most_connections > 0).then(|| Places::new(topology.most_connections));
+        let places = |reactor| Places::of(all.as_ref(), topology.connections_of(reactor));
+        let places: Vec<Arc<Places>> = (0..each.len()).map(places).collect();
         let reactors = each.iter().cloned().zip(places.iter().cloned());
         let exchange = topology.rebalances().then(|| Arc::new(Exchange::new(reactors, self.shift.clone())));
         let mut later = VecDeque::new();

@@ -41,12 +41,39 @@ pub struct Topology {
     /// Connections each reactor can hold (with the blocking driver: all threads together); memory for them is
     /// reserved at the start.
     pub connections: usize,
+    /// Connections that all reactors hold together at most, where some of them are started later: these then have room for
+    /// an equal share of it only, by their number. 0 for as many as each can hold.
+    pub most_connections: usize,
 }
 
 impl Topology {
     /// Threads that own connections, at most.
     pub fn owners(&self) -> usize {
         if self.driver == Kind::Blocking { self.workers } else { self.reactors.max(self.most_reactors) }
+    }
+
+    /// Lets each reactor hold so many connections, and those that are started later no more of them in all.
+    pub fn sharing(self, connections: usize) -> Self {
+        let grows = self.driver != Kind::Blocking && self.owners() > self.reactors;
+        let most_connections = if grows { connections * self.reactors } else { 0 };
+        Topology { connections, most_connections, ..self }
+    }
+
+    /// Connections that one reactor has slots for.
+    pub fn connections_of(&self, reactor: usize) -> usize {
+        if self.most_connections == 0 || reactor < self.reactors {
+            return self.connections;
+        }
+        (self.most_connections / (reactor + 1)).max(1)
+    }
+
+    /// Connections that there can be while so many reactors are started; with the blocking driver, at all.
+    pub fn all_connections(&self, started: usize) -> usize {
+        if self.driver == Kind::Blocking {
+            return self.connections;
+        }
+        let slots = (0..started).map(|reactor| self.connections_of(reactor)).sum();
+        if self.most_connections == 0 { slots } else { self.most_connections.min(slots) }
     }
 
     /// Whether there is more than one place for a connection to be, and it may move.

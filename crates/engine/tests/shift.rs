@@ -148,6 +148,28 @@ fn nobody_is_refused_while_one_that_rests_has_a_place() {
 }
 
 #[test]
+fn those_that_are_started_later_bring_no_more_places_where_all_share_them() {
+    static USABLE: AtomicUsize = AtomicUsize::new(1);
+    for way in ways() {
+        USABLE.store(1, Ordering::Relaxed);
+        let (driver, spread) = way;
+        let row = Topology { driver, spread, ..Model::Reactor.row(1, 0) };
+        let running = start_where(row.following(3).sharing(6), || USABLE.load(Ordering::Relaxed));
+        let mut all = clients(&running, 3);
+        USABLE.store(3, Ordering::Relaxed);
+        until("three work", || running.shift().working() == 3);
+        all.extend(clients(&running, 3));
+        assert!(open(&running)[2] <= 2, "{way:?}: its share of the six");
+        let mut told = String::new();
+        connect(&running).read_to_string(&mut told).unwrap();
+        assert_eq!(told, "full\n", "{way:?}");
+        all.iter_mut().for_each(|stream| expect_echo(stream, b"on"));
+        running.stop().set();
+        running.join().unwrap();
+    }
+}
+
+#[test]
 fn a_stop_while_they_change_loses_nobody() {
     static USABLE: AtomicUsize = AtomicUsize::new(1);
     for way in ways() {

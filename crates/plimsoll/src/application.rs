@@ -30,8 +30,9 @@ fn of_model(model: Model) -> Topology {
     let cores = Cores::detect();
     let row = model.row(cores.usable(), 0);
     let row = if model.has_one_reactor() { row } else { row.following(cores.affinity) };
-    let (connections, _) = host::connections(host::descriptor_limit(), Memory::detect(), row.reactors);
-    Topology { connections, ..row }
+    let (descriptors, memory) = (host::descriptor_limit(), Memory::detect());
+    let (connections, _) = host::connections(descriptors, memory, row.reactors, row.most_reactors);
+    row.sharing(connections)
 }
 
 impl<H: Handler> Server<H> {

@@ -84,7 +84,7 @@ impl Seat {
 
     /// Places that those that move may take now.
     fn room(&self) -> usize {
-        self.places.capacity().saturating_sub(self.places.taken() + self.kept_free())
+        self.places.free().saturating_sub(self.kept_free())
     }
 
     /// Takes one of them.

@@ -63,6 +63,7 @@ impl Model {
             order: Order::Fifo,
             queue_capacity: QUEUE_CAPACITY,
             connections,
+            most_connections: 0,
         };
         let single = Topology { reactors: 1, rebalance: Rebalance::Off, ..base };
         let blocking = Topology { driver: Kind::Blocking, reactors: 0, spread: Spread::Acceptor, ..single };

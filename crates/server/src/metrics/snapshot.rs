@@ -244,7 +244,7 @@ impl<H: Handler> Monitor<H> {
         let used = process.cpu_user_seconds + process.cpu_system_seconds;
         times.push(("processors".into(), used, host::usable() as f64));
         let open: u64 = threads.iter().map(|thread| thread.connections_open).sum();
-        let most = self.topology.connections * if blocking { 1 } else { threads.len() };
+        let most = self.topology.all_connections(threads.len());
         let mut counts = vec![("connections", open as f64, most as f64)];
         counts.extend(self.descriptors.map(|most| ("descriptors", process.descriptors as f64, most as f64)));
         counts.extend(host::memory_in_use().map(|share| ("memory", share, 1.0)));

@@ -305,7 +305,7 @@ impl Flags {
                 i32::MAX
             ),
             Some(n) => {
-                if n as u64 * parts as u64 > host.memory.connections() {
+                if n as u64 * parts as u64 > host.memory.connections(parts, parts) {
                     let most = ByteSize(n as u64 * parts as u64 * host::CONNECTION_BYTES).display().iec();
                     let memory = memory(host);
                     let text = format!("--connections {n}: they may come to {most}, more than {memory}");
@@ -314,7 +314,9 @@ impl Flags {
                 (n, "--connections".into())
             }
             None => {
-                let (connections, bound) = host::connections(host.descriptors, host.memory, parts);
+                let (connections, bound) =
+                    host::connections(host.descriptors, host.memory, parts, topology.most_reactors);
+                *topology = topology.sharing(connections);
                 let why = match (bound, host.descriptors) {
                     (Bound::Descriptors, Some(limit)) => {
                         format!("from the limit of {limit} descriptors (ulimit -n)")
@@ -326,7 +328,11 @@ impl Flags {
             }
         };
         topology.connections = connections;
-        let whose = if topology.driver == Kind::Blocking { "for all threads" } else { "per reactor" };
+        let whose = match (topology.driver, topology.most_connections) {
+            (Kind::Blocking, _) => "for all threads".into(),
+            (_, 0) => "per reactor".into(),
+            (_, all) => format!("per reactor, {all} in all"),
+        };
         settled.choices.push(choice("connections", format!("{connections} {whose}"), why));
         Ok(())
     }

@@ -147,6 +147,26 @@ fn connections_fit_into_the_memory_or_it_is_said() {
 }
 
 #[test]
+fn reactors_that_are_started_later_bring_no_more_than_fits_into_the_memory() {
+    let memory = Memory { bytes: 512 << 20, is_limited: true };
+    for (affinity, quota) in [(4, 0.5), (64, 2.0), (1024, 1.0), (8, 8.0)] {
+        let host = Host { cores: Cores { affinity, quota: Some(quota) }, memory, ..HOST };
+        let topology = Flags::default().resolve_on(&host).unwrap().topology;
+        let tables: usize = (0..topology.owners()).map(|reactor| topology.connections_of(reactor)).sum();
+        let buffers = topology.all_connections(topology.owners()) as u64 * host::CONNECTION_BUFFERS;
+        let all = tables as u64 * host::CONNECTION_SLOT + buffers;
+        assert!(all <= 256 << 20, "{all} bytes with a mask of {affinity}");
+        // Of the 7,489 that would fit on as many reactors as processors a large mask leaves most.
+        assert!(topology.all_connections(topology.reactors) > 4700, "{topology:?}");
+    }
+    // A number that is stated is what each of them can hold.
+    let cores = Cores { affinity: 64, quota: Some(2.0) };
+    let stated = Flags { connections: Some(1000), ..Flags::default() };
+    let topology = stated.resolve_on(&Host { cores, memory, ..HOST }).unwrap().topology;
+    assert_eq!((topology.connections_of(63), topology.all_connections(64)), (1000, 64_000));
+}
+
+#[test]
 fn another_driver_brings_what_it_needs() {
     let blocking = Flags { driver: Some(Kind::Blocking), ..on(Model::ReusePort) };
     let topology = settle(&blocking).topology;
