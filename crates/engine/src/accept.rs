@@ -15,7 +15,7 @@ use crate::inbox::Inbox;
 use crate::listen::BACKLOG;
 use crate::meter::Counters;
 use crate::op::Error;
-use crate::pressure::Pressure;
+use crate::pressure::{Door, Pressure};
 use crate::stop::Stop;
 use crate::stream::{Io, Listener, yield_now};
 use crate::timer::Deadline;
@@ -40,21 +40,26 @@ const MOST_LAST: u32 = 1 << 16;
 pub(crate) type Accepted = (OwnedFd, SocketAddr);
 
 /// Accepts until stopped, and then what had already come in by then: closing a listening socket resets the
-/// connections that wait in its backlog. While memory is scarce it pauses after each.
+/// connections that wait in its backlog. While memory is scarce it pauses after each, or turns away most where that lasts.
 pub(crate) async fn accept<D: Driver>(
     listener: Listener<D>,
-    stop: &Stop,
-    pressure: &Pressure,
+    (stop, pressure): (&Stop, &Pressure),
     admit: impl AsyncFn(Accepted),
+    turn_away: impl Fn(Accepted),
     pause: impl AsyncFn(),
 ) {
+    let mut door = Door::new(pressure);
     // One line for each time that it happens, and not for each attempt.
     let mut said = false;
     while let Some(accepted) = stop.or(listener.accept(Deadline::NEVER)).await {
         match accepted {
             Ok(accepted) => {
                 said = false;
-                admit(accepted).await;
+                if door.lets_in() {
+                    admit(accepted).await;
+                } else {
+                    turn_away(accepted);
+                }
             }
             Err(error) if error.is_departure() => {}
             Err(error) => {
@@ -64,7 +69,7 @@ pub(crate) async fn accept<D: Driver>(
                 stop.or(pause()).await;
             }
         }
-        while pressure.is_on() && stop.or(pause()).await.is_some() {}
+        while door.is_shut() && stop.or(pause()).await.is_some() {}
     }
     // All that is there is taken, however long that takes; whoever came before the stop is among it. When the time is over
     // the driver is given another moment, in which it surely looks: what it remembers may be older than the last connection.
@@ -107,12 +112,18 @@ pub(crate) fn refuse(fd: &OwnedFd, answer: &[u8]) {
     let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Write);
 }
 
+/// Refuses a connection for want of memory, and counts it.
+pub(crate) fn turn_away((fd, _): Accepted, counters: &Counters, answer: &[u8]) {
+    Counters::count(&counters.turned_away);
+    refuse(&fd, answer);
+}
+
 /// Runs the accepting thread of [`Spread::Acceptor`](crate::topology::Spread::Acceptor).
 pub(crate) fn run_acceptor<D: Driver>(
     fd: OwnedFd,
     inboxes: &[Arc<Inbox<Accepted>>],
     balancer: Balancer,
-    counters: &Counters,
+    (counters, refusal): (&Counters, &[u8]),
     (stop, pressure): (&Stop, &Pressure),
     up: &dyn Fn(),
 ) -> io::Result<()> {
@@ -129,7 +140,9 @@ pub(crate) fn run_acceptor<D: Driver>(
         stop.watch().await;
         let listener = Listener::new(&io, fd)?;
         up();
-        accept(listener, stop, pressure, hand_over, async || pause(&io, counters).await).await;
+        let turn_away = |accepted| turn_away(accepted, counters, refusal);
+        let pause = async || pause(&io, counters).await;
+        accept(listener, (stop, pressure), hand_over, turn_away, pause).await;
         Ok::<(), Error>(())
     })??;
     Ok(())
@@ -157,7 +170,7 @@ mod tests {
             std::thread::sleep(takes);
             accepted.set(accepted.get() + 1);
         };
-        let mut accepting = pin!(accept(listener, &stop, &pressure, count, async || ()));
+        let mut accepting = pin!(accept(listener, (&stop, &pressure), count, drop, async || ()));
         let mut context = Context::from_waker(Waker::noop());
         assert!(accepting.as_mut().poll(&mut context).is_pending());
         // The driver has just seen an empty backlog, and does not look again between these and the stop.

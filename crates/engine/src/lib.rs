@@ -40,6 +40,7 @@ pub use buf::{BUF_BYTES, Buf};
 pub use driver::{Driver, Limits};
 pub use executor::Executor;
 pub use op::{Error, FileRange, More, Socket};
+pub use pressure::{Level, Pressure};
 pub use run::{Running, Settings, start};
 pub use service::{Connections, Service};
 pub use shift::Shift;

@@ -19,6 +19,8 @@ pub struct Counters {
     pub closed: AtomicU64,
     /// Connections turned away because every slot was taken.
     pub refused: AtomicU64,
+    /// Connections turned away by the thread that accepted them, since memory stays scarce.
+    pub turned_away: AtomicU64,
     /// Times that accepting paused for want of descriptors or memory.
     pub paused: AtomicU64,
     /// How busy its loop is.

@@ -1,40 +1,146 @@
 //! Whether memory is scarce: one thread looks and says so, and those that accept heed it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// The share of the limit from which on memory is scarce, and below which it is not any more.
 const SCARCE: f64 = 0.9;
 const ENOUGH: f64 = 0.88;
 
-/// Whether memory is scarce.
+/// The share from which on the rest is for those that are there already: of the least that one would give a server, 64 MiB, it
+/// leaves 1.9 MiB, the buffers of 60 connections.
+const OUT: f64 = 0.97;
+
+/// Looks, one a second, after which what could be given back has been: a quarter of the connections that are idle ends at each
+/// at least, and 0.75 to the power of ten is a twentieth. Nor does a client wait much longer.
+const LASTS: u32 = 10;
+
+/// How long after one connection a thread lets the next one in while memory stays scarce: the time between two looks, so that
+/// what it has taken, 35 KiB at most, is seen before.
+const SLOWLY: Duration = Duration::from_secs(1);
+
+/// How scarce memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// It is not.
+    Enough,
+    /// Connections that are idle end, and those that come wait until it is not any more.
+    Scarce,
+    /// It stays so: of those that come one a second is let in by each thread that accepts, and the others are refused.
+    Lasting,
+    /// It has nearly run out: those that come are refused.
+    Out,
+}
+
+impl Level {
+    const ALL: [Level; 4] = [Level::Enough, Level::Scarce, Level::Lasting, Level::Out];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        ["enough", "scarce", "lasting", "out"][self as usize]
+    }
+}
+
+/// Whether memory is scarce; clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pressure(Arc<AtomicBool>);
+pub struct Pressure(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    level: AtomicU8,
+    /// Looks in a row that have shown it scarce. The thread that looks writes.
+    looks: AtomicU32,
+}
 
 impl Pressure {
-    /// Whether it is: idle connections end then, and no more are accepted.
+    /// How scarce it is.
+    pub fn level(&self) -> Level {
+        Level::ALL[usize::from(self.0.level.load(Ordering::Relaxed))]
+    }
+
+    /// Whether it is scarce at all: idle connections end then.
     pub(crate) fn is_on(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.level() != Level::Enough
     }
 
     /// Judges one more look, at the share of the limit that is in use.
     pub(crate) fn look(&self, in_use: f64) {
-        let is_on = in_use >= if self.is_on() { ENOUGH } else { SCARCE };
-        let was_on = self.0.swap(is_on, Ordering::Relaxed);
-        let percent = (100.0 * in_use).round();
-        match (was_on, is_on) {
-            (false, true) => {
-                tracing::warn!(percent, "memory is scarce: idle connections end, and accepting pauses");
-            }
-            (true, false) => tracing::warn!(percent, "memory is not scarce any more"),
-            _ => {}
+        let was = self.level();
+        let is_on = in_use >= if was == Level::Enough { SCARCE } else { ENOUGH };
+        let looks = if is_on { self.0.looks.load(Ordering::Relaxed) + 1 } else { 0 };
+        self.0.looks.store(looks, Ordering::Relaxed);
+        let is = match looks {
+            0 => Level::Enough,
+            1..=LASTS => Level::Scarce,
+            _ if in_use >= OUT => Level::Out,
+            _ => Level::Lasting,
+        };
+        self.0.level.store(is as u8, Ordering::Relaxed);
+        if was == is {
+            return;
         }
+        let percent = (100.0 * in_use).round();
+        match is {
+            Level::Enough => tracing::warn!(percent, "memory is not scarce any more"),
+            Level::Scarce => {
+                tracing::warn!(percent, "memory is scarce: idle connections end, and accepting pauses")
+            }
+            Level::Lasting => {
+                tracing::warn!(
+                    percent,
+                    "memory stays scarce: few that come are let in, the others are refused"
+                )
+            }
+            Level::Out => tracing::warn!(percent, "memory has nearly run out: all that come are refused"),
+        }
+    }
+}
+
+/// What one thread that accepts does by it.
+pub(crate) struct Door<'a> {
+    pressure: &'a Pressure,
+    /// While it stays scarce, when the next is let in.
+    next: Option<Instant>,
+}
+
+impl<'a> Door<'a> {
+    pub(crate) fn new(pressure: &'a Pressure) -> Self {
+        Door { pressure, next: None }
+    }
+
+    /// Whether nobody is to be accepted for now.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.pressure.level() == Level::Scarce
+    }
+
+    /// Whether the one is let in that has just been accepted.
+    pub(crate) fn lets_in(&mut self) -> bool {
+        match self.pressure.level() {
+            Level::Enough | Level::Scarce => true,
+            Level::Lasting => self.lets_one_in(Instant::now()),
+            Level::Out => false,
+        }
+    }
+
+    fn lets_one_in(&mut self, now: Instant) -> bool {
+        let lets_in = self.next.is_none_or(|next| now >= next);
+        if lets_in {
+            self.next = Some(now + SLOWLY);
+        }
+        lets_in
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn after(pressure: &Pressure, in_use: f64) -> Level {
+        pressure.look(in_use);
+        pressure.level()
+    }
 
     #[test]
     fn it_comes_at_nine_tenths_and_does_not_flutter() {
@@ -44,5 +150,34 @@ mod tests {
             pressure.is_on()
         });
         assert_eq!(seen, [false, false, true, true, true, false, false, true, false]);
+    }
+
+    #[test]
+    fn where_it_stays_nobody_waits_for_good() {
+        let pressure = Pressure::default();
+        for _ in 0..LASTS {
+            assert_eq!(after(&pressure, 0.99), Level::Scarce);
+        }
+        assert_eq!(
+            [0.95, 0.97, 0.96, 0.88].map(|in_use| after(&pressure, in_use)),
+            [Level::Lasting, Level::Out, Level::Lasting, Level::Lasting]
+        );
+        assert_eq!([0.87, 0.98].map(|in_use| after(&pressure, in_use)), [Level::Enough, Level::Scarce]);
+    }
+
+    #[test]
+    fn one_a_second_is_let_in_however_many_come() {
+        let pressure = Pressure::default();
+        (0..=LASTS).for_each(|_| pressure.look(0.95));
+        let mut door = Door::new(&pressure);
+        let start = Instant::now();
+        let let_in = (0..1000).filter(|n| door.lets_one_in(start + Duration::from_millis(10 * n))).count();
+        assert_eq!((let_in, door.is_shut()), (10, false));
+        pressure.look(0.99);
+        assert!(!door.lets_in() && !door.is_shut());
+        pressure.look(0.5);
+        assert!((0..10).all(|_| door.lets_in()));
+        pressure.look(0.9);
+        assert!(door.is_shut());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::accept::{Accepted, BESIDE, PAUSE, accept, last_call, refuse};
+use crate::accept::{Accepted, BESIDE, PAUSE, accept, last_call, refuse, turn_away};
 use crate::driver::{Driver, Limits};
 use crate::executor::Executor;
 use crate::host;
@@ -109,7 +109,8 @@ impl<S: Service> Reactor<S> {
                 Counters::count(&self.counters.paused);
                 either(executor.one_less(), io.sleep(io.deadline(PAUSE))).await;
             };
-            let new = self.source.bring(&io, (&self.stop, &self.pressure), &admit, pause, up);
+            let turn_away = |accepted| turn_away(accepted, &self.counters, self.service.refusal());
+            let new = self.source.bring(&io, (&self.stop, &self.pressure), &admit, turn_away, pause, up);
             let moved = async {
                 let Some(exchange) = &self.exchange else { return };
                 take_moved(exchange.inbox(self.index), &self.stop, welcome).await;
@@ -137,6 +138,7 @@ impl Source {
         io: &Io<D>,
         (stop, pressure): (&Stop, &Pressure),
         admit: &impl Fn(Accepted),
+        turn_away: impl Fn(Accepted),
         pause: impl AsyncFn(),
         up: &dyn Fn(),
     ) -> Result<(), Error> {
@@ -154,7 +156,7 @@ impl Source {
             }
         };
         up();
-        accept(listener, stop, pressure, async |accepted| admit(accepted), pause).await;
+        accept(listener, (stop, pressure), async |accepted| admit(accepted), turn_away, pause).await;
         Ok(())
     }
 }

@@ -47,7 +47,7 @@ pub struct Settings {
     /// [follows](Topology::follows_processors) that, on a thread that asks for nothing else.
     pub usable: fn() -> usize,
     /// The share of the memory's limit that is in use now, 0 to 1, if it has one; asked every second on the same thread. While
-    /// it is 0.9 or more idle connections end, and accepting pauses. `None` for a server that does not care.
+    /// it is 0.9 or more idle connections end, and accepting pauses or is slow. `None` for a server that does not care.
     pub memory: Option<fn() -> Option<f64>>,
 }
 
@@ -193,9 +193,10 @@ impl Running {
         let counters = Arc::new(Counters::default());
         self.counters.push(counters.clone());
         let balancer = Balancer::new(topology.balance, &each, self.shift.clone(), Instant::now());
-        let (stop, pressure) = (self.stop.clone(), self.pressure.clone());
+        let (stop, pressure, service) = (self.stop.clone(), self.pressure.clone(), service.clone());
         self.spawn("acceptor".into(), report, move |up| {
-            let result = run_acceptor::<D>(listener, &inboxes, balancer, &counters, (&stop, &pressure), up);
+            let (own, switches) = ((&*counters, service.refusal()), (&stop, &pressure));
+            let result = run_acceptor::<D>(listener, &inboxes, balancer, own, switches, up);
             // However it ended: the reactors wait for this before they let their last connections finish.
             inboxes.iter().for_each(|inbox| inbox.close());
             result
@@ -333,6 +334,11 @@ impl Running {
     /// How many of the reactors work.
     pub fn shift(&self) -> Shift {
         self.shift.clone()
+    }
+
+    /// How scarce memory is.
+    pub fn pressure(&self) -> Pressure {
+        self.pressure.clone()
     }
 
     /// Waits until every thread has ended.

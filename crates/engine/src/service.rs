@@ -16,7 +16,7 @@ pub trait Service: Send + Sync + 'static {
     /// Makes the part that runs on a reactor, on that reactor's thread.
     fn on_reactor<D: Driver>(self: &Arc<Self>, reactor: usize, io: &Io<D>) -> Self::Local<D>;
 
-    /// What a client is told when every connection slot is taken.
+    /// What a client is told when every connection slot is taken, or memory stays scarce.
     fn refusal(&self) -> &[u8];
 }
 

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::accept::{Accepted, BESIDE, accept, last_call, pause, refuse};
+use crate::accept::{Accepted, BESIDE, accept, last_call, pause, refuse, turn_away};
 use crate::driver::blocking::Blocking;
 use crate::driver::epoll::Epoll;
 use crate::driver::{Driver, Limits};
@@ -247,7 +247,8 @@ impl<S: Service> Threads<S> {
             self.stop.watch().await;
             let listener = Listener::new(&io, self.listener)?;
             up();
-            let accepting = accept(listener, &self.stop, &self.pressure, hand_over, pause);
+            let turn_away = |accepted| turn_away(accepted, &own, self.service.refusal());
+            let accepting = accept(listener, (&self.stop, &self.pressure), hand_over, turn_away, pause);
             either(accepting, relieve(&io, || crew.is_behind() || self.pressure.is_on(), interrupts)).await;
             io.sleep(last_call()).await;
             closing.set();

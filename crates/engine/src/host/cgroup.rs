@@ -18,6 +18,9 @@ const HELD: [&str; 10] = [
     "total_shmem",
 ];
 
+/// What it calls the page cache, which the kernel takes back where memory is asked for.
+const CACHE: [&str; 2] = ["inactive_file", "active_file"];
+
 /// From this many bytes on a limit is none: version 1 has no word for that.
 const NO_LIMIT: u64 = 1 << 60;
 
@@ -91,15 +94,20 @@ fn least(group: &Path, names: &[&str]) -> Option<u64> {
 }
 
 /// What a group and those below it hold that the kernel cannot take back: not the page cache. Where it does not say, all that
-/// they have.
+/// they have but for what it says of that.
 fn held(group: &Path) -> Option<u64> {
     let read = |name| fs::read_to_string(group.join(name)).ok();
     let stat = read("memory.stat").unwrap_or_default();
-    let fields = stat.lines().filter_map(|line| line.split_once(' '));
-    let held =
-        fields.filter(|(name, _)| HELD.contains(name)).filter_map(|(_, bytes)| bytes.parse::<u64>().ok());
-    let current = || read("memory.current").or_else(|| read("memory.usage_in_bytes"))?.trim().parse().ok();
-    held.reduce(|sum, bytes| sum + bytes).or_else(current)
+    let sum = |names: &[&str]| {
+        let fields = stat.lines().filter_map(|line| line.split_once(' '));
+        let named = fields.filter(|(name, _)| names.contains(name));
+        named.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).reduce(|sum, bytes| sum + bytes)
+    };
+    let current = || -> Option<u64> {
+        let all = read("memory.current").or_else(|| read("memory.usage_in_bytes"))?;
+        Some(all.trim().parse::<u64>().ok()?.saturating_sub(sum(&CACHE).unwrap_or(0)))
+    };
+    sum(&HELD).or_else(current)
 }
 
 /// `QUOTA PERIOD` in microseconds, or `max PERIOD` (version 1: `-1 PERIOD`) for no limit.
@@ -160,6 +168,8 @@ mod tests {
         assert_eq!(read("memory-2", &files, both), (Some(800), Some(0.55)));
         let current = [("membership", "0::/\n"), ("memory.max", "1000"), ("memory.current", "250")];
         assert_eq!(read("memory-current", &current, both), (Some(1000), Some(0.25)));
+        let cached = [&current[..], &[("memory.stat", "inactive_file 100\nactive_file 50\n")]].concat();
+        assert_eq!(read("memory-cache", &cached, both), (Some(1000), Some(0.1)));
         assert_eq!(read("memory-none", &files[..1], both), (None, None));
         let first = [
             ("membership", "4:memory:/m\n0::/\n"),

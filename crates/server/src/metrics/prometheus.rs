@@ -42,6 +42,9 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
 fn threads(page: &mut Page, snapshot: &Snapshot) {
     let help = "Reactors that work; their number follows the processors that may be used.";
     page.one("plimsoll_reactors_working", "gauge", help, snapshot.reactors_working);
+    let help =
+        "How scarce the memory of the cgroup is: 0 not, 1 scarce, 2 for longer, 3 it has nearly run out.";
+    page.one("plimsoll_memory_pressure", "gauge", help, snapshot.memory_pressure);
     type Get = fn(&super::Thread) -> f64;
     let columns: [(&str, &str, &str, Get); 8] = [
         ("plimsoll_connections_accepted_total", "counter", "New connections taken in.", |t| {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine::histogram::{BOUNDS, Distribution, bound};
 use engine::host::{self, descriptor_limit};
-use engine::{Kind, Running, Shift, Topology};
+use engine::{Kind, Pressure, Running, Shift, Topology};
 use serde::Serialize;
 
 use super::headroom::{Headroom, Look, Looks};
@@ -27,6 +27,7 @@ pub struct Monitor<H> {
     counters: Vec<Arc<engine::meter::Counters>>,
     /// How many of them are reactors that work.
     shift: Shift,
+    pressure: Pressure,
     work: fn(&H) -> Distribution,
     started: Instant,
     looks: Mutex<Looks>,
@@ -49,6 +50,10 @@ pub struct Snapshot {
     pub reactors_working: usize,
     /// The threads that own connections. Those that own one connection each are summed.
     pub threads: Vec<Thread>,
+    /// How scarce the memory of the cgroup is: `enough`, `scarce`, `lasting` or `out`.
+    pub memory: &'static str,
+    /// The same as a number from 0 on.
+    pub memory_pressure: u8,
     /// Times that accepting paused for want of descriptors or memory.
     pub accept_pauses: u64,
     /// The pools of workers.
@@ -175,6 +180,7 @@ impl<H: Handler> Monitor<H> {
             topology,
             counters: running.counters().to_vec(),
             shift: running.shift(),
+            pressure: running.pressure(),
             work,
             started: Instant::now(),
             looks: Mutex::new(Looks::from(Instant::now())),
@@ -198,7 +204,8 @@ impl<H: Handler> Monitor<H> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .look(Instant::now(), || self.look(&totals, &threads, &pools, &process));
-        let refused: u64 = self.counters.iter().map(|counters| counters.refused.load(Relaxed)).sum();
+        let sum = |get: fn(&engine::meter::Counters) -> u64| self.counters.iter().map(|one| get(one)).sum();
+        let pressure = self.pressure.level();
         Snapshot {
             schema: "plimsoll.metrics/1",
             uptime_seconds: self.started.elapsed().as_secs_f64(),
@@ -206,14 +213,17 @@ impl<H: Handler> Monitor<H> {
             topology: axes(&self.topology),
             reactors_working: self.shift.working(),
             threads,
-            accept_pauses: self.counters.iter().map(|counters| counters.paused.load(Relaxed)).sum(),
+            memory: pressure.name(),
+            memory_pressure: pressure as u8,
+            accept_pauses: sum(|one| one.paused.load(Relaxed)),
             pools,
             decisions: self.http.decisions(),
             gates: self.gates(),
             routes: self.routes(),
             reactor_stalls: self.http.routes().iter().map(|routes| routes.stalls()).sum(),
             rejected: vec![
-                ("connections_full", refused),
+                ("connections_full", sum(|one| one.refused.load(Relaxed))),
+                ("memory", sum(|one| one.turned_away.load(Relaxed))),
                 ("queue_full", totals.queue_refused),
                 ("queue_delay", totals.queue_late),
                 ("in_flight", totals.in_flight_refused),
