@@ -66,19 +66,21 @@
       const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style });
       return { type: "group", children: [line(low[0], low[1], high[0], high[1]), line(low[0], low[1] - 4, low[0], low[1] + 4), line(high[0], high[1] - 4, high[0], high[1] + 4)] };
     };
-    const least = Math.min(...given.data.map((one) => one[2])), most = Math.max(...given.data.map((one) => one[3]), 1);
+    // One round has no interval.
+    const least = Math.min(...given.data.map((one) => one[2] ?? one[1])), most = Math.max(...given.data.map((one) => one[3] ?? one[1]), 1);
+    const bars = given.data.filter((one) => one[2] !== null);
     return {
       aria: { enabled: true, label: { description: given.description } },
       animation: false, backgroundColor: "transparent", textStyle: { fontFamily: "inherit" },
       tooltip: { backgroundColor: dark.matches ? "#1a222b" : "#fff", textStyle: { color: ink },
         formatter: (p) => { const b = document.createElement("b"); b.textContent = given.names[p.value[0]];
-          return b.outerHTML + "<br>" + p.value[1].toFixed(3) + " [" + p.value[2].toFixed(3) + " to " + p.value[3].toFixed(3) + "]"; } },
+          return b.outerHTML + "<br>" + p.value[1].toFixed(3) + (p.value[2] === null ? " [n/a]" : " [" + p.value[2].toFixed(3) + " to " + p.value[3].toFixed(3) + "]"); } },
       grid: { left: 8, right: 24, top: 8, bottom: 32, containLabel: true },
       xAxis: { type: "value", min: Math.max(0, Math.floor((least - 0.02) * 20) / 20), max: Math.ceil(most * 20) / 20, name: "rate / best", nameLocation: "middle", nameGap: 24,
         axisLabel: { color: soft }, nameTextStyle: { color: soft }, axisLine: { lineStyle: { color: soft } }, splitLine: { lineStyle: { color: rule } } },
       yAxis: { type: "category", data: given.names, axisLabel: { color: ink, width: 220, overflow: "truncate" }, axisLine: { lineStyle: { color: soft } } },
       series: [
-        { type: "custom", data: given.data, renderItem: bar, encode: { x: [2, 3], y: 0 }, silent: true, tooltip: { show: false }, z: 1 },
+        { type: "custom", data: bars, renderItem: bar, encode: { x: [2, 3], y: 0 }, silent: true, tooltip: { show: false }, z: 1 },
         { type: "scatter", data: given.data, encode: { x: 1, y: 0 }, symbol: "rect", symbolSize: 9, itemStyle: { color: palette[1] }, z: 2 },
       ],
     };

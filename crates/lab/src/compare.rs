@@ -44,8 +44,9 @@ pub fn compare(first: &Results, second: &Results) -> Vec<Change> {
         for (figure, more, get) in FIGURES {
             let (before, after) = (first.values(&cell.key, get), second.values(&cell.key, get));
             let Some(ratio) = ratio(&after, &before, second.seed) else { continue };
-            let low = ratio.high < 1.0 - TOLERANCE;
-            let high = ratio.low > 1.0 + TOLERANCE;
+            // Without an interval nothing is proven.
+            let low = ratio.high.is_some_and(|high| high < 1.0 - TOLERANCE);
+            let high = ratio.low.is_some_and(|low| low > 1.0 + TOLERANCE);
             let (worse, better) = if more { (low, high) } else { (high, low) };
             changes.push(Change { cell: cell.key.clone(), figure, ratio, worse, better });
             chances.push(permutation_p(&before, &after, second.seed));
@@ -73,9 +74,15 @@ pub fn text(first: &Results, second: &Results, changes: &[Change]) -> String {
     }
     let show = |change: &Change, word: &str| {
         let Change { cell, figure, ratio, .. } = change;
-        let Estimate { median, low, high } = ratio;
-        format!("{word:<7} {cell}: {figure} {} x [{} to {}]\n", number(*median), number(*low), number(*high))
+        let interval = ratio.interval();
+        let interval =
+            interval.map_or("n/a".into(), |(low, high)| format!("{} to {}", number(low), number(high)));
+        format!("{word:<7} {cell}: {figure} {} x [{interval}]\n", number(ratio.median))
     };
+    let is_unclear = |change: &Change| change.ratio.interval().is_none();
+    if changes.iter().any(is_unclear) {
+        text += "  one round has no interval: what is unclear takes more rounds of both\n\n";
+    }
     if changes.len() > 1 && least_chance(first, second) > FALSE_DISCOVERIES / changes.len() as f64 {
         text += &format!(
             "  {} and {} rounds are too few to prove a single figure of {} different: ask for more rounds\n\n",
@@ -89,7 +96,7 @@ pub fn text(first: &Results, second: &Results, changes: &[Change]) -> String {
         match (change.worse, change.better) {
             (true, _) => proven.insert_str(0, &show(change, "WORSE")),
             (_, true) => proven += &show(change, "better"),
-            _ => rest += &show(change, "same"),
+            _ => rest += &show(change, if is_unclear(change) { "unclear" } else { "same" }),
         }
     }
     text + &proven + &rest

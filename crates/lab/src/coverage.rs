@@ -110,19 +110,19 @@ impl Shares {
             let results = experiment(rounds, seed);
             assert_eq!(results.cells.len(), 5);
             let covered = |cell: &&Cell| {
-                let seen = cell.requests_per_second;
-                (seen.low..=seen.high).contains(&truth(&cell.key))
+                let (low, high) = cell.requests_per_second.interval().unwrap();
+                (low..=high).contains(&truth(&cell.key))
             };
             let marked = |workers: &str| {
                 let is_it = |cell: &&Cell| cell.key.setting.get("workers").is_some_and(|own| own == workers);
                 results.cells.iter().find(is_it).unwrap().tied_best
             };
             let (nine, same) = (&results.claims[0], &results.claims[1]);
-            let ratio = nine.ratio.unwrap();
+            let (low, high) = nine.ratio.unwrap().interval().unwrap();
             let worse = last.as_ref().is_some_and(|last| compare(last, &results).iter().any(|one| one.worse));
             let said = [
                 results.cells.iter().filter(covered).count() as u64,
-                u64::from((ratio.low..=ratio.high).contains(&0.9)),
+                u64::from((low..=high).contains(&0.9)),
                 u64::from(marked("4")),
                 u64::from(marked("2")),
                 u64::from(!tied(&same.ratio.unwrap())),

@@ -19,6 +19,8 @@ pub mod fit;
 mod gates;
 mod key;
 mod noise;
+#[cfg(test)]
+mod one_round;
 mod order;
 mod plan;
 pub mod predict;

@@ -65,6 +65,9 @@ pub struct ClaimOutcome {
     pub ratio: Option<Estimate>,
     /// What that says about the claim.
     pub judgement: Judgement,
+    /// Why it is undecided, where that is not to be seen from the interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// What a measurement says about a claim.
@@ -99,7 +102,7 @@ pub struct BudgetOutcome {
     pub ratio: Option<Estimate>,
     /// Whether the median ratio keeps the bound. A ratio that was not measured does not.
     pub met: bool,
-    /// Whether the whole interval keeps the bound, or the whole interval misses it.
+    /// Whether the whole interval keeps the bound, or the whole interval misses it; never without one.
     #[serde(default)]
     pub clear: bool,
 }
@@ -179,6 +182,13 @@ impl Run {
     }
 }
 
+impl BudgetOutcome {
+    /// Whether it was judged by a figure alone, since one round has no interval.
+    pub(crate) fn is_of_one_round(&self) -> bool {
+        self.ratio.is_some_and(|ratio| ratio.interval().is_none())
+    }
+}
+
 impl Results {
     /// Runs of a cell whose figures mean something.
     pub(crate) fn sound<'a>(&'a self, key: &'a CellKey) -> impl Iterator<Item = &'a Run> {
@@ -240,13 +250,20 @@ pub struct Held {
     pub why: String,
 }
 
-/// A median over rounds with its 95 % bootstrap interval.
+/// A median over rounds with its 95 % bootstrap interval. One round has none: nothing is known of how much rounds differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Median over the rounds.
     pub median: f64,
-    /// Lower end of the interval.
-    pub low: f64,
-    /// Upper end of the interval.
-    pub high: f64,
+    /// Lower end of the interval; `None` where there is none.
+    pub low: Option<f64>,
+    /// Upper end of the interval; `None` where there is none.
+    pub high: Option<f64>,
+}
+
+impl Estimate {
+    /// Both ends of the interval; `None` where one round is all there is.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
 }

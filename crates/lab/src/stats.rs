@@ -13,6 +13,9 @@ use crate::results::Estimate;
 
 pub(crate) use exact::choose;
 
+/// Fewest rounds that have an interval: one tells nothing of how much they differ.
+const FEWEST: usize = 2;
+
 /// Resamples of a bootstrap of many values; that of few is counted, not drawn.
 const RESAMPLES: usize = 10_000;
 
@@ -26,12 +29,15 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 /// The interval can reach no further than the smallest and the largest round, and up to five rounds it is
 /// just their range. A range of n rounds covers the true median in 1 - 2^(1-n) of all experiments: 75 % with
 /// three rounds, 94 % with five. So three rounds show whether a figure is steady, and five are needed for what
-/// the interval says.
+/// the interval says. One round has no interval.
 pub(crate) fn estimate(values: &[f64], seed: u64) -> Option<Estimate> {
     estimate_by(RESAMPLES, values, seed)
 }
 
 fn estimate_by(resamples: usize, values: &[f64], seed: u64) -> Option<Estimate> {
+    if values.len() < FEWEST {
+        return alone(median(values)?);
+    }
     if let Some(medians) = exact::medians(values) {
         return counted(median(values)?, medians);
     }
@@ -40,13 +46,17 @@ fn estimate_by(resamples: usize, values: &[f64], seed: u64) -> Option<Estimate> 
 }
 
 /// The ratio of the medians of two sets of rounds with its 95 % interval. Both sets are resampled, each on its
-/// own: the runs of a round are minutes apart and each has a fresh server, so they are not pairs.
+/// own: the runs of a round are minutes apart and each has a fresh server, so they are not pairs. Where either is one round
+/// there is no interval.
 pub(crate) fn ratio(numerator: &[f64], denominator: &[f64], seed: u64) -> Option<Estimate> {
     ratio_by(RESAMPLES, numerator, denominator, seed)
 }
 
 fn ratio_by(resamples: usize, numerator: &[f64], denominator: &[f64], seed: u64) -> Option<Estimate> {
     let middle = median(numerator)? / median(denominator)?;
+    if numerator.len().min(denominator.len()) < FEWEST {
+        return alone(middle);
+    }
     if let (Some(above), Some(below)) = (exact::medians(numerator), exact::medians(denominator)) {
         let over = |(a, p): (f64, f64)| below.iter().map(move |(b, q)| (a / b, p * q));
         return counted(middle, above.into_iter().flat_map(over).collect());
@@ -55,9 +65,9 @@ fn ratio_by(resamples: usize, numerator: &[f64], denominator: &[f64], seed: u64)
     interval(resamples, seed, middle, |random| Some(above.median(random)? / below.median(random)?))
 }
 
-/// Whether a ratio with this interval may as well be 1: neither side can be told from the other.
+/// Whether a ratio may as well be 1: neither side can be told from the other, by its interval or for want of one.
 pub(crate) fn tied(ratio: &Estimate) -> bool {
-    (ratio.low..=ratio.high).contains(&1.0)
+    ratio.interval().is_none_or(|(low, high)| (low..=high).contains(&1.0))
 }
 
 /// Spread of the rounds (coefficient of variation): the standard deviation over the mean. `None` with fewer
@@ -110,17 +120,23 @@ fn interval(
     let mut drawn: Vec<f64> = (0..resamples).filter_map(|_| draw(&mut random)).collect();
     drawn.sort_unstable_by(f64::total_cmp);
     let at = |p: f64| drawn.get(((drawn.len() as f64 - 1.0) * p).round() as usize).copied();
-    finite(Estimate { median, low: at(0.025)?, high: at(0.975)? })
+    finite(Estimate { median, low: Some(at(0.025)?), high: Some(at(0.975)?) })
 }
 
 /// The middle 95 % of values that are known with how likely each is.
 fn counted(median: f64, values: Vec<(f64, f64)>) -> Option<Estimate> {
     let (low, high) = exact::middle(values)?;
-    finite(Estimate { median, low, high })
+    finite(Estimate { median, low: Some(low), high: Some(high) })
+}
+
+/// A figure of which nobody knows how much it varies.
+fn alone(median: f64) -> Option<Estimate> {
+    finite(Estimate { median, low: None, high: None })
 }
 
 fn finite(found: Estimate) -> Option<Estimate> {
-    [found.median, found.low, found.high].iter().all(|value| value.is_finite()).then_some(found)
+    let Estimate { median, low, high } = found;
+    [Some(median), low, high].into_iter().flatten().all(f64::is_finite).then_some(found)
 }
 
 /// Most regroupings that are looked at one by one; of more than that as many are drawn.
@@ -180,19 +196,30 @@ mod tests {
 
     #[test]
     fn up_to_five_rounds_give_their_range_and_a_seed_gives_the_same_again() {
-        let range = |values: &[f64]| estimate(values, 7).map(|seen| (seen.low, seen.median, seen.high));
-        assert_eq!(range(&[10.0]), Some((10.0, 10.0, 10.0)));
-        assert_eq!(range(&[10.0, 12.0, 11.0]), Some((10.0, 11.0, 12.0)));
-        assert_eq!(range(&[10.0, 12.0, 11.0, 13.0, 14.0]), Some((10.0, 12.0, 14.0)));
+        let range = |values: &[f64]| estimate(values, 7).map(|seen| (seen.median, seen.interval()));
+        assert_eq!(range(&[10.0, 12.0]), Some((11.0, Some((10.0, 12.0)))));
+        assert_eq!(range(&[10.0, 12.0, 11.0]), Some((11.0, Some((10.0, 12.0)))));
+        assert_eq!(range(&[10.0, 12.0, 11.0, 13.0, 14.0]), Some((12.0, Some((10.0, 14.0)))));
         assert_eq!(estimate(&[10.0, 12.0, 11.0], 7), estimate(&[10.0, 12.0, 11.0], 7));
         assert_eq!(estimate(&[], 7), None);
+    }
+
+    #[test]
+    fn one_round_has_no_interval_and_is_told_from_nothing() {
+        assert_eq!(estimate(&[10.0], 7), Some(Estimate { median: 10.0, low: None, high: None }));
+        for (above, below) in [(&[20.0][..], &[10.0, 11.0][..]), (&[20.0, 21.0], &[10.0]), (&[20.0], &[10.0])]
+        {
+            let seen = ratio(above, below, 7).unwrap();
+            assert!(seen.median > 1.8 && seen.interval().is_none() && tied(&seen), "{seen:?}");
+        }
+        assert_eq!(estimate(&[f64::NAN], 7), None);
     }
 
     #[test]
     fn seven_rounds_leave_out_an_outlier() {
         // Exactly: the median of a resample is the largest of 7 with probability 0.0101, below 2.5 %.
         let seen = estimate(&[10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 99.0], 3).unwrap();
-        assert_eq!((seen.median, seen.high), (13.0, 15.0));
+        assert_eq!((seen.median, seen.high), (13.0, Some(15.0)));
     }
 
     #[test]
@@ -200,7 +227,8 @@ mod tests {
         let apart = ratio(&[20.0, 21.0, 22.0], &[10.0, 10.5, 11.0], 1).unwrap();
         assert!(!tied(&apart) && (apart.median - 2.0).abs() < 1e-9, "{apart:?}");
         // Extremes of both sides together are drawn often enough to be the bounds: 20 / 11 and 22 / 10.
-        assert!((apart.low - 20.0 / 11.0).abs() < 1e-9 && (apart.high - 2.2).abs() < 1e-9, "{apart:?}");
+        let (low, high) = apart.interval().unwrap();
+        assert!((low - 20.0 / 11.0).abs() < 1e-9 && (high - 2.2).abs() < 1e-9, "{apart:?}");
         assert!(tied(&ratio(&[10.0, 11.0, 12.0], &[11.0, 10.5, 11.5], 1).unwrap()));
     }
 
@@ -224,7 +252,8 @@ mod tests {
             };
             let values: Vec<f64> = (0..2 * rounds).map(|_| draw(&mut random)).collect();
             let seen = find(&values, seed);
-            (seen.low..=seen.high).contains(&truth)
+            let (low, high) = seen.interval().unwrap();
+            (low..=high).contains(&truth)
         };
         (0..500).filter(|seed| covers(*seed)).count()
     }

@@ -124,7 +124,7 @@ fn json(value: &impl serde::Serialize) -> String {
 }
 
 /// The cells as a table for other programs.
-fn csv(results: &Results) -> String {
+pub(crate) fn csv(results: &Results) -> String {
     let mut text = String::from("target,setting,condition,connections,path,close,rounds,errors,tied_best");
     text += ",at_least,search_ended";
     for name in ["clients", "requests_per_second", "p50_us", "p99_us", "server_cpu_us_per_request"] {
@@ -158,8 +158,11 @@ fn csv(results: &Results) -> String {
             cell.server_cpu_us_per_request,
         ] {
             match estimate {
-                Some(Estimate { median, low, high }) => {
+                Some(Estimate { median, low: Some(low), high: Some(high) }) => {
                     let _ = write!(text, ",{median:.3},{low:.3},{high:.3}");
+                }
+                Some(Estimate { median, .. }) => {
+                    let _ = write!(text, ",{median:.3},,");
                 }
                 None => text.push_str(",,,"),
             }

@@ -80,7 +80,7 @@ fn groups(cells: &[Cell]) -> BTreeMap<CellKey, Vec<&Cell>> {
 }
 
 /// Marks in each group the fastest cell and those that cannot be told from it: where the interval of the ratio
-/// to the fastest includes 1, or where the figure is a lower bound.
+/// to the fastest includes 1, or there is none, or where the figure is a lower bound.
 fn mark_best(results: &mut Results) {
     let best: Vec<CellKey> = groups(&results.cells)
         .values()
@@ -125,10 +125,11 @@ fn best_may_be_more<'a>(
     may_be_more(best) || metric.more_is_better() && all.any(may_be_more)
 }
 
-/// An interval, as wide as it is where the figure, or what it is over, may be more than was found.
-fn widened(found: Estimate, may_be_more: bool, other_may_be_more: bool) -> Estimate {
-    let high = if may_be_more { f64::INFINITY } else { found.high };
-    Estimate { low: if other_may_be_more { 0.0 } else { found.low }, high, ..found }
+/// The ends of an interval, as wide as it is where the figure, or what it is over, may be more than was found; `None` where
+/// there is none.
+fn widened(found: Estimate, may_be_more: bool, other_may_be_more: bool) -> Option<(f64, f64)> {
+    let (low, high) = found.interval()?;
+    Some((if other_may_be_more { 0.0 } else { low }, if may_be_more { f64::INFINITY } else { high }))
 }
 
 /// A figure of one cell over that of another.
@@ -201,11 +202,12 @@ fn outcome(budget: &Budget, results: &Results, load: &CellKey) -> BudgetOutcome 
         met: ratio.is_some_and(|ratio| keeps(ratio.median)),
         // The bounds leave one range of ratios, so what holds at both ends of an interval holds within.
         clear: ratio.filter(|_| !own.is_brief && !other.is_brief).is_some_and(|ratio| {
-            let Estimate { median, low, high } = widened(ratio, own.may_be_more, other.may_be_more);
-            if keeps(median) {
-                keeps(low) && keeps(high)
-            } else {
-                at_most.is_some_and(|most| low > most) || at_least.is_some_and(|least| high < least)
+            match widened(ratio, own.may_be_more, other.may_be_more) {
+                None => false,
+                Some((low, high)) if keeps(ratio.median) => keeps(low) && keeps(high),
+                Some((low, high)) => {
+                    at_most.is_some_and(|most| low > most) || at_least.is_some_and(|least| high < least)
+                }
             }
         }),
         ratio,
@@ -336,7 +338,7 @@ mod tests {
             }
         });
         let a = &results.cells[0];
-        assert_eq!((a.rounds, a.requests_per_second.high), (1, 10_300.0));
+        assert_eq!((a.rounds, a.requests_per_second.median), (1, 10_300.0));
     }
 
     #[test]

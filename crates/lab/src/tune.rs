@@ -114,18 +114,31 @@ fn doubling(most: usize) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(1), |count| Some(count * 2)).take_while(move |count| *count <= most)
 }
 
+/// The fastest setting and those that cannot be told from it, as far as they were looked at as often as any of them. One look
+/// says little, and tells nothing apart: settings that were looked at again and reach the fastest come first.
+fn candidates(results: &Results) -> Option<Vec<&Cell>> {
+    let leader = fastest(&results.cells)?;
+    let rate = leader.requests_per_second;
+    let is_near = |cell: &&Cell| {
+        let reaches =
+            |high: f64| if rate.interval().is_some() { cell.tied_best } else { high >= rate.median };
+        cell.requests_per_second.high.is_some_and(reaches)
+    };
+    let near: Vec<&Cell> = results.cells.iter().filter(is_near).collect();
+    let Some(most) = near.iter().map(|cell| cell.rounds).max() else { return Some(vec![leader]) };
+    Some(near.into_iter().filter(|cell| cell.rounds == most).collect())
+}
+
 /// The cheapest of the settings that are fastest or cannot be told from it, and why.
 fn choose(results: &Results) -> Option<(BTreeMap<String, String>, String)> {
     let cost = |cell: &&Cell| cell.server_cpu_us_per_request.map_or(f64::MAX, |cost| cost.median);
-    // One look says little: those that were looked at again come first.
-    let most = results.cells.iter().filter(|cell| cell.tied_best).map(|cell| cell.rounds).max()?;
-    let tied: Vec<&Cell> =
-        results.cells.iter().filter(|cell| cell.tied_best && cell.rounds == most).collect();
+    let tied = candidates(results)?;
     let best = *tied.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
     let mut settings = best.key.setting.clone();
     settings.insert("model".into(), best.key.target.clone());
     let rate = best.requests_per_second;
     let cheapest = match tied.len() {
+        1 if best.rounds == 1 => "it was the fastest in the one look at it".into(),
         1 => "no other setting comes as near that its interval reaches it".into(),
         count => format!(
             "of {count} settings that cannot be told from the fastest it takes the least processor time, {} us per request",
@@ -141,12 +154,13 @@ fn choose(results: &Results) -> Option<(BTreeMap<String, String>, String)> {
         ..FEWEST => " It was looked at too few times for an interval: give the search a larger --budget.",
         _ => "",
     };
+    let interval = rate.interval();
+    let interval =
+        interval.map_or("n/a".into(), |(low, high)| format!("{} to {}", number(low), number(high)));
     let why = format!(
-        "{} answers {} requests per second [{} to {}]{beside}. It was chosen because {cheapest}.{doubt}",
+        "{} answers {} requests per second [{interval}]{beside}. It was chosen because {cheapest}.{doubt}",
         best.key.contender(),
         number(rate.median),
-        number(rate.low),
-        number(rate.high)
     );
     Some((settings, why))
 }
@@ -216,5 +230,29 @@ mod tests {
         assert!(why.contains("of 2 settings that cannot be told from the fastest"), "{why}");
         results.cells.clear();
         assert!(choose(&results).is_none());
+    }
+
+    #[test]
+    fn of_settings_that_were_looked_at_once_the_fastest_is_chosen_and_not_the_cheapest() {
+        let surface = |target: &str, _| if target == "a" { (1000.0, 20.0) } else { (500.0, 5.0) };
+        let mut results = fake::results(&["a", "b"], 1, surface);
+        let plan = fake::plan(&["a", "b"], "");
+        summarise(&mut results, &plan);
+        let (settings, why) = choose(&results).unwrap();
+        assert_eq!(settings["model"], "a");
+        assert!(
+            why.contains("1,000 requests per second [n/a]") && why.contains("the one look at it"),
+            "{why}"
+        );
+        // Where one that was looked at again reaches it, that comes first.
+        let choice = |near: f64| {
+            let mut results = results.clone();
+            let again = fake::results(&["b"], 3, |_, round| (near + f64::from(round), 5.0)).runs;
+            results.runs.retain(|run| run.cell.target == "a");
+            results.runs.extend(again);
+            summarise(&mut results, &plan);
+            choose(&results).unwrap().0["model"].clone()
+        };
+        assert_eq!([choice(500.0), choice(999.0)], ["a", "b"]);
     }
 }

@@ -84,7 +84,11 @@ pub(super) fn line(name: &str, style: usize, points: &[Value]) -> Value {
 pub(super) fn line_with_whiskers(name: &str, style: usize, mut points: Vec<(usize, Estimate)>) -> [Value; 2] {
     points.sort_by_key(|(at, _)| *at);
     let medians: Vec<_> = points.iter().map(|(at, estimate)| json!([at, estimate.median])).collect();
-    let whiskers: Vec<_> = points.iter().map(|(at, e)| json!([at, e.low, e.high])).collect();
+    let whisker = |(at, estimate): &(usize, Estimate)| {
+        let (low, high) = estimate.interval()?;
+        Some(json!([at, low, high]))
+    };
+    let whiskers: Vec<_> = points.iter().filter_map(whisker).collect();
     let whiskers =
         json!({ "name": name, "type": "custom", "whiskers": true, "data": whiskers, "style": style });
     [line(name, style, &medians), whiskers]

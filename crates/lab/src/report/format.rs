@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::results::{Cell, Estimate, Held};
+use crate::results::{BudgetOutcome, Cell, ClaimOutcome, Estimate, Held};
 
 /// A number with as many decimals as its size bears, and its thousands set apart.
 pub(crate) fn number(value: f64) -> String {
@@ -64,14 +64,22 @@ pub(super) fn connections(cell: &Cell) -> String {
     cell.held.as_ref().map_or_else(|| cell.key.connections.to_string(), held_by)
 }
 
-/// `median [low, high]`, or n/a.
-pub(super) fn estimate(estimate: Option<Estimate>) -> String {
-    match estimate {
-        Some(Estimate { median, low, high }) => {
-            format!("{} [{}, {}]", number(median), number(low), number(high))
-        }
-        None => "n/a".into(),
-    }
+/// `median [low, high]`, `median [n/a]` where one round has no interval, or n/a.
+pub(crate) fn estimate(estimate: Option<Estimate>) -> String {
+    let Some(estimate) = estimate else { return "n/a".into() };
+    let interval = estimate.interval();
+    let interval = interval.map_or("n/a".into(), |(low, high)| format!("{}, {}", number(low), number(high)));
+    format!("{} [{interval}]", number(estimate.median))
+}
+
+/// What is added to how a budget came out.
+pub(super) fn by_one_round(budget: &BudgetOutcome) -> &'static str {
+    if budget.is_of_one_round() { " by one round alone" } else { "" }
+}
+
+/// Why a claim is undecided, to be added to it.
+pub(super) fn because(claim: &ClaimOutcome) -> String {
+    claim.why.as_ref().map_or_else(String::new, |why| format!("; {why}"))
 }
 
 /// Text that stands for itself in HTML, also within quotes.

@@ -81,12 +81,14 @@ fn heat(number_of: usize, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, y: &Fa
         .filter_map(|cell| place(cell).map(|(x, y)| json!([x, y, cell.requests_per_second.median.round()])))
         .collect();
     // Best of this target: the star of the tables is for the best of all targets.
-    let top = fastest(cells.iter().copied()).map_or(0.0, |cell| cell.requests_per_second.low);
-    let tied: Vec<Value> = cells
-        .iter()
-        .filter(|cell| cell.requests_per_second.high >= top)
-        .filter_map(|cell| place(cell).map(|(x, y)| json!([x, y])))
-        .collect();
+    let top = fastest(cells.iter().copied()).and_then(|cell| cell.requests_per_second.low);
+    // Without an interval on either side nothing is told apart.
+    let may_be_best = |cell: &&&Cell| {
+        let reach = cell.requests_per_second.high.zip(top);
+        reach.is_none_or(|(high, top)| high >= top)
+    };
+    let tied: Vec<Value> =
+        cells.iter().filter(may_be_best).filter_map(|cell| place(cell).map(|(x, y)| json!([x, y]))).collect();
     let all = x.1.len() * y.1.len();
     let measured = match data.len() {
         measured if measured < all => {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::chart::Chart;
-use super::format::{connections, escape, estimate};
+use super::format::{because, by_one_round, connections, escape, estimate};
 use crate::results::{Judgement, Results};
 
 /// A table from a heading and rows of cells that are escaped already.
@@ -71,7 +71,11 @@ pub(super) fn budgets(results: &Results) -> String {
     }
     let rows = results.budgets.iter().map(|budget| {
         let (class, word) = if budget.met { ("VALID", "met") } else { ("INVALID", "missed") };
-        vec![escape(&budget.text), estimate(budget.ratio), format!("<span class=\"{class}\">{word}</span>")]
+        vec![
+            escape(&budget.text),
+            estimate(budget.ratio),
+            format!("<span class=\"{class}\">{word}{}</span>", by_one_round(budget)),
+        ]
     });
     format!("<h2>Budgets</h2>{}", table("figures", &["budget", "ratio", ""], rows))
 }
@@ -91,7 +95,7 @@ pub(super) fn claims(results: &Results) -> String {
             format!("{} <small>{}</small>", escape(&claim.text), escape(&claim.source)),
             format!("<span class=\"{class}\">{}</span>", claim.judgement.word()),
             estimate(claim.ratio),
-            escape(&claim.compared),
+            escape(&(claim.compared.clone() + &because(claim))),
         ]
     });
     format!("<h2>What was claimed</h2>{}", table("plain", &["claim", "", "here", "compared"], rows))

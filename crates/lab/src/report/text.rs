@@ -1,6 +1,6 @@
 //! Results as text: aligned columns for a terminal, and Markdown.
 
-use super::format::{columns, connections, estimate, number};
+use super::format::{because, by_one_round, columns, connections, estimate, number};
 use crate::noise;
 use crate::results::{Cell, Results};
 
@@ -14,16 +14,18 @@ pub fn text_table(results: &Results) -> String {
     let mut text = columns(&rows, |column| column >= 2);
     for budget in &results.budgets {
         let word = if budget.met { "met" } else { "MISSED" };
+        let word = format!("{word}{}", by_one_round(budget));
         text += &format!("\nbudget {word}: {}: ratio {}", budget.text, estimate(budget.ratio));
     }
     text += if results.budgets.is_empty() { "" } else { "\n" };
     for claim in &results.claims {
         text += &format!(
-            "\n{}: {} ({}; here {})",
+            "\n{}: {} ({}; here {}{})",
             claim.judgement.word(),
             claim.text,
             claim.source,
-            estimate(claim.ratio)
+            estimate(claim.ratio),
+            because(claim)
         );
     }
     text += if results.claims.is_empty() { "" } else { "\n" };
@@ -68,21 +70,24 @@ pub fn markdown(results: &Results) -> String {
     }
     for budget in &results.budgets {
         let word = if budget.met { "met" } else { "**missed**" };
+        let word = format!("{word}{}", by_one_round(budget));
         text += &format!("\n- budget {word}: {}: ratio {}", budget.text, estimate(budget.ratio));
     }
     for claim in &results.claims {
         let judgement = claim.judgement.word();
         text += &format!(
-            "\n- **{judgement}**: {} ({}): {}, {}",
+            "\n- **{judgement}**: {} ({}): {}, {}{}",
             claim.text,
             claim.source,
             estimate(claim.ratio),
-            claim.compared
+            claim.compared,
+            because(claim)
         );
     }
     if let Some(noise) = noise::sentence(results) {
         text += &format!("\n\n{noise}");
     }
-    text += "\n\n\\* best of its number of connections, or not to be told from it. Medians over rounds with 95 % intervals.\n";
+    text += "\n\n\\* best of its number of connections, or not to be told from it. Medians over rounds with 95 % intervals, \
+             which one round does not have (n/a).\n";
     text
 }

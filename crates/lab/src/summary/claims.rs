@@ -3,8 +3,11 @@
 
 use super::{best_may_be_more, is_brief, over, widened};
 use crate::plan::{Claim, Metric, Plan, Side};
-use crate::results::{Cell, ClaimOutcome, Estimate, Judgement, Results, Run, fastest};
+use crate::results::{Cell, ClaimOutcome, Judgement, Results, Run, fastest};
 use crate::stats::estimate;
+
+/// Why a claim is undecided by a single round.
+const ONE_ROUND: &str = "one round has no interval: run more rounds";
 
 /// How every claim of a plan came out.
 pub(super) fn outcomes(results: &Results, plan: &Plan) -> Vec<ClaimOutcome> {
@@ -22,6 +25,10 @@ fn outcome(results: &Results, claim: &Claim) -> ClaimOutcome {
     let (left_more, right_more) =
         (more(left, &claim.left), claim.right.as_ref().is_some_and(|side| more(right, side)));
     let is_brief = [left, right].into_iter().flatten().any(|cell| is_brief(cell, claim.metric));
+    let compared = |sides| match claim.metric {
+        Metric::RequestsPerSecond => sides,
+        other => format!("{}: {sides}", other.name()),
+    };
     let (found, sides) = match &claim.right {
         Some(_) => {
             let ratio = left.zip(right).and_then(|(left, right)| over(results, &left.key, &right.key, get));
@@ -32,16 +39,13 @@ fn outcome(results: &Results, claim: &Claim) -> ClaimOutcome {
             (figure, name(left))
         }
     };
+    let interval = found.filter(|_| !is_brief).and_then(|found| widened(found, left_more, right_more));
     ClaimOutcome {
         text: claim.text.clone(),
         source: claim.source.clone(),
-        compared: match claim.metric {
-            Metric::RequestsPerSecond => sides,
-            other => format!("{}: {sides}", other.name()),
-        },
-        judgement: found
-            .filter(|_| !is_brief)
-            .map_or(Judgement::Undecided, |found| judge(claim, widened(found, left_more, right_more))),
+        compared: compared(sides),
+        judgement: interval.map_or(Judgement::Undecided, |interval| judge(claim, interval)),
+        why: found.filter(|found| found.interval().is_none()).map(|_| ONE_ROUND.into()),
         ratio: found,
     }
 }
@@ -57,11 +61,11 @@ fn named<'a>(results: &'a Results, side: &Side) -> impl Iterator<Item = &'a Cell
 }
 
 /// Reproduced where the whole interval is within the bounds, refuted where it is wholly outside.
-fn judge(claim: &Claim, found: Estimate) -> Judgement {
+fn judge(claim: &Claim, (low, high): (f64, f64)) -> Judgement {
     let (least, most) = (claim.at_least.unwrap_or(0.0), claim.at_most.unwrap_or(f64::INFINITY));
-    if found.low >= least && found.high <= most {
+    if low >= least && high <= most {
         Judgement::Reproduced
-    } else if found.high < least || found.low > most {
+    } else if high < least || low > most {
         Judgement::Refuted
     } else {
         Judgement::Undecided

@@ -2,7 +2,7 @@
 
 use super::{groups, over};
 use crate::report::number;
-use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run, fastest};
+use crate::results::{BudgetOutcome, Cell, Results, Run, fastest};
 use crate::stats::{median, tied, variation};
 
 /// Most contenders that a sentence names.
@@ -40,8 +40,15 @@ fn smallest(results: &Results) -> Option<String> {
 
 /// What is to be said about a budget that is not clearly kept.
 fn broken(BudgetOutcome { text, ratio, met, clear }: &BudgetOutcome) -> Option<String> {
-    let Some(Estimate { median, low, high }) = ratio else {
+    let Some(ratio) = ratio else {
         return Some(format!("A budget is missed for want of figures: {text}."));
+    };
+    let median = ratio.median;
+    let Some((low, high)) = ratio.interval() else {
+        let word = if *met { "met" } else { "missed" };
+        return Some(format!(
+            "A budget is {word} by one round alone, which has no interval: {text}; it is {median:.2}."
+        ));
     };
     let how = match (met, clear) {
         (true, true) => return None,
@@ -61,7 +68,10 @@ fn overall(results: &Results) -> Option<String> {
         return None;
     }
     let mut wins: Vec<(String, usize)> = Vec::new();
-    for cell in groups.values().filter(|group| group.len() > 1).flatten().filter(|cell| cell.tied_best) {
+    // By one round alone nobody can be told from the fastest, so that says nothing.
+    let has_interval = |cell: &&&Cell| cell.requests_per_second.interval().is_some();
+    let tied = groups.values().filter(|group| group.len() > 1).flatten().filter(|cell| cell.tied_best);
+    for cell in tied.filter(has_interval) {
         let contender = cell.key.contender();
         match wins.iter_mut().find(|(name, _)| *name == contender) {
             Some((_, count)) => *count += 1,
@@ -93,8 +103,9 @@ fn best(results: &Results, group: &[&Cell]) -> Option<String> {
             more => format!(" and {more} more"),
         };
         return Some(format!(
-            "At {at}: {name} leads with {rate_of_best}; {}{others} cannot be told from it.",
-            if others.is_empty() { list(&named) } else { named.join(", ") }
+            "At {at}: {name} leads with {rate_of_best}; {}{others} cannot be told from it{}.",
+            if others.is_empty() { list(&named) } else { named.join(", ") },
+            for_want_of_rounds(group.iter().copied().filter(|cell| cell.tied_best))
         ));
     }
     let Some(second) = fastest(rest.iter().copied()) else {
@@ -114,8 +125,9 @@ fn cheapest(results: &Results, group: &[&Cell]) -> Option<String> {
     let cost = format!("{} us of CPU per request", number(cost));
     if over(results, &least.key, &next.key, Run::cpu).is_some_and(|ratio| tied(&ratio)) {
         return Some(format!(
-            "At {at}: {name} costs least, {cost}, but {} cannot be told from it.",
-            next.key.contender()
+            "At {at}: {name} costs least, {cost}, but {} cannot be told from it{}.",
+            next.key.contender(),
+            for_want_of_rounds([least, next])
         ));
     }
     Some(format!("At {at}: {name} costs least, {cost}, {}.", times(results, least, next, Run::cpu)?))
@@ -123,8 +135,15 @@ fn cheapest(results: &Results, group: &[&Cell]) -> Option<String> {
 
 /// `0.87 times that of b [0.85 to 0.90]`.
 fn times(results: &Results, cell: &Cell, other: &Cell, get: fn(&Run) -> Option<f64>) -> Option<String> {
-    let Estimate { median, low, high } = over(results, &cell.key, &other.key, get)?;
-    Some(format!("{median:.2} times that of {} [{low:.2} to {high:.2}]", other.key.contender()))
+    let ratio = over(results, &cell.key, &other.key, get)?;
+    let (low, high) = ratio.interval()?;
+    Some(format!("{:.2} times that of {} [{low:.2} to {high:.2}]", ratio.median, other.key.contender()))
+}
+
+/// What is added where cells cannot be told apart since one of them was run once.
+pub(super) fn for_want_of_rounds<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> &'static str {
+    let lacks = cells.into_iter().any(|cell| cell.requests_per_second.interval().is_none());
+    if lacks { ": one round has no interval" } else { "" }
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -139,6 +158,7 @@ pub(super) fn list(names: &[&str]) -> String {
 mod tests {
     use super::*;
     use crate::fake;
+    use crate::results::Estimate;
     use crate::summary::summarise;
 
     fn said(targets: &[&str], surface: impl Fn(&str, u32) -> (f64, f64)) -> Vec<String> {
@@ -179,7 +199,7 @@ mod tests {
     fn budgets_are_spoken_of_unless_they_are_clearly_kept() {
         let outcome =
             |met, clear, ratio| BudgetOutcome { text: "a / b: at most 1.10".into(), ratio, met, clear };
-        let ratio = Some(Estimate { median: 1.0, low: 0.9, high: 1.2 });
+        let ratio = Some(Estimate { median: 1.0, low: Some(0.9), high: Some(1.2) });
         assert_eq!(broken(&outcome(true, true, ratio)), None);
         assert_eq!(
             broken(&outcome(true, false, ratio)).unwrap(),

@@ -2,11 +2,11 @@
 
 use load::capacity::{Capacity, End};
 
-use super::findings::list;
+use super::findings::{for_want_of_rounds, list};
 use super::{groups, over};
 use crate::key::CellKey;
 use crate::report::{clients, held_by, number};
-use crate::results::{Cell, Estimate, Held, Results, Run, fastest};
+use crate::results::{Cell, Held, Results, Run, fastest};
 use crate::stats::estimate;
 
 /// What the searches of a cell come to over its rounds; `None` where there were none.
@@ -62,12 +62,14 @@ fn most(results: &Results, cells: &[(&Cell, &Held)]) -> Option<String> {
     let rivals: Vec<String> = rivals.map(|(cell, _)| cell.key.contender()).collect();
     if !rivals.is_empty() {
         return Some(format!(
-            "{at}: {name} holds as many clients as was seen, {}; {} cannot be told from it.",
+            "{at}: {name} holds as many clients as was seen, {}; {} cannot be told from it{}.",
             held_by(held),
-            list(&rivals.iter().map(String::as_str).collect::<Vec<_>>())
+            list(&rivals.iter().map(String::as_str).collect::<Vec<_>>()),
+            for_want_of_rounds(cells.iter().map(|(cell, _)| *cell).filter(|cell| cell.tied_best))
         ));
     }
-    let Estimate { median, low, high } = over(results, &best.key, &next.key, Run::clients)?;
+    let ratio = over(results, &best.key, &next.key, Run::clients)?;
+    let (median, (low, high)) = (ratio.median, ratio.interval()?);
     let bound = if held.at_least || next_held.brief { "at least " } else { "" };
     Some(format!(
         "{at}: {name} holds the most clients, {bound}{median:.2} times as many as {next_name} [{low:.2} to {high:.2}]."
