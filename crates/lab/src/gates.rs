@@ -1,7 +1,7 @@
 //! Validity gates: what must hold for a figure to mean what it seems to (docs/validity.md).
 
 use load::capacity::Capacity;
-use load::verdict::{GATES, Gate, failed, judge};
+use load::verdict::{CLIENT_SHARE, GATES, Gate, failed, judge};
 use load::{Host, Outcome, Verdict};
 
 use load::sample::ServerUse;
@@ -22,6 +22,10 @@ const ROUNDS: u32 = 3;
 /// The same as [`observed_otherwise`] about many runs.
 const OBSERVED_OTHERWISE: &str = "the server was observed over another time than it was loaded";
 
+/// The same as [`busy_together`] about many runs.
+const BUSY_TOGETHER: &str =
+    "two loads used more than 80 % of a core that they share: the rates may be their own limit";
+
 /// The same as [`unconfirmed`] about many runs.
 const UNCONFIRMED: &str = "the clients that a search found were held, but not for long";
 
@@ -29,7 +33,9 @@ const UNCONFIRMED: &str = "the clients that a search found were held, but not fo
 pub(crate) fn judge_run(Measured { outcome, server, beside, search }: &Measured) -> Verdict {
     let mut verdict = judge(outcome);
     let search = search.as_ref().and_then(unconfirmed);
-    let reasons = [observed_otherwise(outcome, server), disturbed(outcome, server), search];
+    let disturbed = disturbed(outcome, server, beside.as_ref());
+    let together = beside.as_ref().and_then(|beside| busy_together(outcome, beside));
+    let reasons = [observed_otherwise(outcome, server), disturbed, search, together];
     let beside = beside.iter().flat_map(|beside| beside_gates().map(|gate| fails_beside(gate, beside)));
     reasons.into_iter().chain(beside).flatten().for_each(|reason| verdict.suspect(reason));
     verdict
@@ -40,6 +46,22 @@ fn observed_otherwise(outcome: &Outcome, server: &ServerUse) -> Option<String> {
     let (observed, loaded) = (server.window_s, outcome.duration_s);
     let reason = || format!("the server was observed for {observed:.2} s and loaded for {loaded:.2} s");
     ((observed / loaded - 1.0).abs() > WINDOW).then(reason)
+}
+
+/// Threads of two loads that are pinned to the same core have no more than that between them: each may look idle on a core that
+/// is full. What is already said of one of them is not said again.
+fn busy_together(outcome: &Outcome, beside: &Outcome) -> Option<String> {
+    let shares = [outcome, beside].map(|load| load.client.busiest_thread_share);
+    let share = shares[0] + shares[1];
+    let both_have = |core: &usize| beside.plan.cpus.contains(core);
+    let is_shared = outcome.plan.cpus.iter().any(both_have);
+    let is_said = shares.iter().any(|share| *share > CLIENT_SHARE);
+    (is_shared && share > CLIENT_SHARE && !is_said).then(|| {
+        format!(
+            "the two loads used {:.0} % of a core that they share: the rates may be the loads' own limit",
+            share * 100.0
+        )
+    })
 }
 
 /// What a load beside asks for is meant to be answered, all of it.
@@ -120,8 +142,10 @@ fn judge_runs(runs: &[Run], verdict: &mut Verdict) {
     }
     let observed = measured().filter(|(outcome, server)| observed_otherwise(outcome, server).is_some());
     say(observed.count(), OBSERVED_OTHERWISE);
-    let busy = measured().filter(|(outcome, server)| disturbed(outcome, server).is_some());
-    say(busy.count(), DISTURBED);
+    let busy = |run: &Run| disturbed(run.outcome.as_ref()?, run.server.as_ref()?, run.beside.as_ref());
+    say(runs.iter().filter_map(busy).count(), DISTURBED);
+    let together = |run: &Run| busy_together(run.outcome.as_ref()?, run.beside.as_ref()?);
+    say(runs.iter().filter_map(together).count(), BUSY_TOGETHER);
     for gate in beside_gates() {
         let failing = runs.iter().filter_map(|run| fails_beside(gate, run.beside.as_ref()?));
         say(failing.count(), &format!("the load beside: {}", gate.summary));
@@ -261,6 +285,32 @@ mod tests {
         fake::brief(&mut results, "a");
         let reason = format!("in 1 of 3 runs {UNCONFIRMED}");
         assert_eq!(judge_all(&results, &[], None), Verdict::Suspect(vec![reason]));
+    }
+
+    #[test]
+    fn two_loads_on_one_core_are_judged_by_what_both_use_of_it() {
+        let judged = |shares: [f64; 2], cores: [usize; 2]| {
+            let load = |at: usize| {
+                let (mut outcome, server) = fake::measured(&fake::key("a", 10), 1_000.0, 20.0);
+                outcome.client.busiest_thread_share = shares[at];
+                outcome.plan.cpus = vec![cores[at]];
+                (outcome, server)
+            };
+            let (beside, _) = load(1);
+            let run = judge_run(&Measured { beside: Some(beside.clone()), ..load(0).into() });
+            let mut results = fake::results(&["a"], 3, |_, _| (1_000.0, 20.0));
+            (results.runs[0].outcome, results.runs[0].beside) = (Some(load(0).0), Some(beside));
+            (run.reasons().to_vec(), judge_all(&results, &[], None).reasons().to_vec())
+        };
+        let none = (vec![], vec![]);
+        assert_eq!(judged([0.5, 0.4], [1, 2]), none, "each has a core of its own");
+        assert_eq!(judged([0.5, 0.25], [1, 1]), none);
+        let (run, all) = judged([0.5, 0.4], [1, 1]);
+        let reason =
+            "the two loads used 90 % of a core that they share: the rates may be the loads' own limit";
+        assert_eq!(run, [reason]);
+        assert_eq!(all, [format!("in 1 of 3 runs {BUSY_TOGETHER}")]);
+        assert_eq!(judged([0.9, 0.1], [1, 1]).0.len(), 1, "that is said of the one alone");
     }
 
     #[test]

@@ -32,13 +32,14 @@ pub(crate) struct Others {
     pub(crate) too_many: bool,
 }
 
-/// What processes used beside the load and the server; `None` where the host does not tell.
-pub(crate) fn others(outcome: &Outcome, server: &ServerUse) -> Option<Others> {
+/// What processes used beside the loads and the server; `None` where the host does not tell.
+pub(crate) fn others(outcome: &Outcome, server: &ServerUse, beside: Option<&Outcome>) -> Option<Others> {
     let (processes, all) = (outcome.host.processes_s, outcome.host.processors_s);
     if all <= 0.0 || server.window_s <= 0.0 {
         return None;
     }
-    let others = (processes - outcome.client.cpu_s - server.cpu_s).max(0.0);
+    let loads = outcome.client.cpu_s + beside.map_or(0.0, |beside| beside.client.cpu_s);
+    let others = (processes - loads - server.cpu_s).max(0.0);
     let processors = (all / server.window_s).round().max(1.0);
     Some(Others {
         cores: others / server.window_s,
@@ -48,8 +49,8 @@ pub(crate) fn others(outcome: &Outcome, server: &ServerUse) -> Option<Others> {
 }
 
 /// Why a run is suspect for what other processes used.
-pub(crate) fn disturbed(outcome: &Outcome, server: &ServerUse) -> Option<String> {
-    let Others { cores, share, too_many } = others(outcome, server)?;
+pub(crate) fn disturbed(outcome: &Outcome, server: &ServerUse, beside: Option<&Outcome>) -> Option<String> {
+    let Others { cores, share, too_many } = others(outcome, server, beside)?;
     let share = share * 100.0;
     too_many.then(|| format!("other processes used {cores:.2} of a core ({share:.0} % of the host)"))
 }
@@ -109,14 +110,14 @@ impl Drift {
 
 /// Rows for the environment of an experiment.
 fn rows(results: &Results, drift: Option<Drift>) -> Vec<(String, String)> {
-    let measured =
-        || results.runs.iter().filter_map(|run| Some((run.outcome.as_ref()?, run.server.as_ref()?)));
     let mut rows = Vec::new();
     let mut add = |name: &str, value: String| rows.push((format!("{LABEL}{name}"), value));
-    let others: Vec<f64> =
-        measured().filter_map(|(outcome, server)| Some(others(outcome, server)?.cores)).collect();
+    let cores =
+        |run: &Run| Some(others(run.outcome.as_ref()?, run.server.as_ref()?, run.beside.as_ref())?.cores);
+    let others: Vec<f64> = results.runs.iter().filter_map(cores).collect();
     if let Some(usual) = median(&others) {
-        let stolen = measured().map(|(outcome, _)| outcome.host.stolen_share).fold(0.0, f64::max);
+        let measured = results.runs.iter().filter_map(|run| run.outcome.as_ref());
+        let stolen = measured.map(|outcome| outcome.host.stolen_share).fold(0.0, f64::max);
         add("time taken away by the host's host", format!("{:.1} % at most", stolen * 100.0));
         let most = others.iter().copied().fold(0.0, f64::max);
         add("other processes", format!("{most:.2} of a core at most, {usual:.2} in the median run"));
@@ -159,7 +160,8 @@ mod tests {
     fn what_is_neither_the_loads_nor_the_servers_is_that_of_others() {
         let seen = |processes_s| {
             let (outcome, server) = run(processes_s);
-            others(&outcome, &server).map(|others| ((others.cores * 1e3).round() / 1e3, others.too_many))
+            others(&outcome, &server, None)
+                .map(|others| ((others.cores * 1e3).round() / 1e3, others.too_many))
         };
         assert_eq!(seen(0.52), Some((0.0, false)));
         // Ticks lose more than they count at times.
@@ -168,9 +170,19 @@ mod tests {
         assert_eq!(seen(0.52 + 0.139), Some((0.139, false)));
         assert_eq!(seen(0.52 + 0.141), Some((0.141, true)));
         let (outcome, server) = run(1.52);
-        let why = disturbed(&outcome, &server).unwrap();
+        let why = disturbed(&outcome, &server, None).unwrap();
         assert_eq!(why, "other processes used 1.00 of a core (50 % of the host)");
-        assert_eq!(others(&fake::measured(&fake::key("a", 10), 1_000.0, 20.0).0, &server), None);
+        assert_eq!(others(&fake::measured(&fake::key("a", 10), 1_000.0, 20.0).0, &server, None), None);
+    }
+
+    #[test]
+    fn a_load_beside_is_none_of_the_others() {
+        let (outcome, server) = run(1.02);
+        let (mut beside, _) = run(0.0);
+        assert!(disturbed(&outcome, &server, None).is_some());
+        assert_eq!(disturbed(&outcome, &server, Some(&beside)), None);
+        beside.client.cpu_s = 0.1;
+        assert!(disturbed(&outcome, &server, Some(&beside)).is_some());
     }
 
     /// Five cells over three rounds, whose rates are those of a cell times a factor of the round.

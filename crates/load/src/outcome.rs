@@ -328,7 +328,8 @@ impl Errors {
 /// What the load generator itself used while measuring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Client {
-    /// Processor time of the whole process, user and system, in seconds.
+    /// Processor time of the load's own threads, user and system, in seconds: of those that send, that which follows them, and
+    /// that of an emulated link. What else is in the process, such as a load beside, is not in it.
     pub cpu_s: f64,
     /// `cpu_s / requests`, in microseconds; 0 where there was no request.
     pub cpu_us_per_request: f64,

@@ -12,6 +12,7 @@ use engine::driver::uring::Uring;
 
 use crate::common::Common;
 use crate::error::Error;
+use crate::link::Emulated;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::progress::{Live, Progress, Window};
@@ -68,6 +69,7 @@ pub(crate) fn run_threads(
     }
     // From here on only the threads hold senders, so the channels end with them.
     drop((seconds, report));
-    let watch = Watch { schedule, live, cancel: common.cancel.clone() };
+    let link = common.link.as_ref().map(Emulated::used);
+    let watch = Watch { schedule, live, cancel: common.cancel.clone(), link };
     watch.follow(&reports, &seconds_received, observer)
 }

@@ -65,7 +65,9 @@ pub(crate) struct Worker {
 /// What one thread measured.
 pub(crate) struct Part {
     pub(crate) recorded: Recorded,
-    /// Share of one core it used while measuring.
+    /// Processor time it used while measuring.
+    pub(crate) cpu: Duration,
+    /// The same as a share of one core.
     pub(crate) cpu_share: f64,
 }
 
@@ -138,27 +140,28 @@ impl Worker {
             over: Cell::new(false),
             live: self.live,
         });
-        let cpu_share = executor.run(&io, &Meter::default(), || {}, async {
+        let (cpu, cpu_share) = executor.run(&io, &Meter::default(), || {}, async {
             for _ in 0..self.connections {
                 // There are as many slots as connections.
                 let _ = executor.spawn(client(io.clone(), job.clone()));
             }
             self.cancel.watch().await;
             self.cancel.or(io.sleep(Deadline::at(from))).await;
-            let (cpu, begun) = (clock::of_thread(), Instant::now());
+            let (used, begun) = (clock::of_thread(), Instant::now());
             let until = until.map_or(Deadline::NEVER, Deadline::at);
             self.cancel.or(either(executor.at_most(0), io.sleep(until))).await;
-            let share = (clock::of_thread() - cpu).as_secs_f64() / begun.elapsed().as_secs_f64();
+            let cpu = clock::of_thread() - used;
+            let share = cpu.as_secs_f64() / begun.elapsed().as_secs_f64();
             job.over.set(true);
             drain(&io, &job).await;
-            share
+            (cpu, share)
         })?;
         drop(executor);
         let job = Rc::into_inner(job).ok_or_else(|| Error::Nothing("a connection did not end".into()))?;
         let mut recorder = job.recorder.into_inner();
         let end = Instant::now();
         job.pace.left_over(end).for_each(|due| recorder.unsent(due, end));
-        Ok(Part { recorded: recorder.finish(), cpu_share })
+        Ok(Part { recorded: recorder.finish(), cpu, cpu_share })
     }
 }
 

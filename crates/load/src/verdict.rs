@@ -9,7 +9,7 @@ use crate::plan::Arrivals;
 const ERROR_SHARE: f64 = 0.001;
 
 /// Share of a core used by a load thread above which the load may be what limits the rate.
-const CLIENT_SHARE: f64 = 0.8;
+pub const CLIENT_SHARE: f64 = 0.8;
 
 /// How far a closed loop may be from Little's law, relative.
 const LITTLE: f64 = 0.05;

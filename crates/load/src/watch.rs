@@ -27,7 +27,7 @@ pub(crate) struct Seen {
     /// How many threads there were, and the share of a core that the busiest of them used.
     pub(crate) threads: u32,
     pub(crate) busiest: f64,
-    /// Processor time of the whole process while measuring.
+    /// Processor time while measuring, of the threads of this load alone: there may be another one in the process.
     pub(crate) cpu: Duration,
     pub(crate) host: Host,
     pub(crate) timeline: Timeline,
@@ -40,10 +40,12 @@ pub(crate) struct Watch {
     /// What each of its threads has done so far.
     pub(crate) live: Vec<Arc<Live>>,
     pub(crate) cancel: Switch,
+    /// Processor time of an emulated link's thread so far, in nanoseconds.
+    pub(crate) link: Option<Arc<AtomicU64>>,
 }
 
 impl Watch {
-    /// Waits for the parts of all threads; what the process and the host did is that of the measuring phase.
+    /// Waits for the parts of all threads; what they, this one and the host did is that of the measuring phase.
     pub(crate) fn follow(
         self,
         reports: &Receiver<Result<Part, Error>>,
@@ -55,17 +57,16 @@ impl Watch {
         let threads = self.live.len();
         let (mut latest, mut look) = (None, self.schedule.start);
         let mut last = (self.schedule.start, 0, None);
-        let used = || (clock::of_process(), Sample::now());
+        let used = || (self.used_here(), Sample::now());
+        let mut cpu = Duration::ZERO;
         let (mut begin, mut end) = (used(), None);
         while parts < threads {
             let now = Instant::now();
             let phase = self.schedule.phase(now, &self.cancel);
-            if last.2 != Some(phase) {
-                match phase {
-                    Phase::Warmup => {}
-                    Phase::Measuring => begin = used(),
-                    Phase::Draining => end = Some(used()),
-                }
+            match phase {
+                Phase::Measuring if last.2 != Some(phase) => begin = used(),
+                Phase::Draining if last.2 != Some(phase) => end = Some(used()),
+                _ => {}
             }
             let mut progress = self.progress(phase, now, (last.0, last.1));
             if now >= look {
@@ -79,6 +80,7 @@ impl Watch {
                 Ok(part) => {
                     let part = part?;
                     recorded.add(&part.recorded);
+                    cpu += part.cpu;
                     (parts, busiest) = (parts + 1, busiest.max(part.cpu_share));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -98,11 +100,17 @@ impl Watch {
             recorded,
             threads: threads as u32,
             busiest,
-            cpu: end.0 - begin.0,
+            cpu: cpu + end.0.saturating_sub(begin.0),
             host: end.1.since(&begin.1),
             timeline,
             rates,
         })
+    }
+
+    /// Processor time so far of what is the load's beside its threads: this one, which follows them, and that of a link.
+    fn used_here(&self) -> Duration {
+        let link = self.link.as_ref().map_or(0, |used| used.load(Ordering::Relaxed));
+        clock::of_thread() + Duration::from_nanos(link)
     }
 
     /// Time to the next tick or change of phase, whichever comes first.

@@ -12,13 +12,13 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use engine::Stop as Switch;
+use engine::{Stop as Switch, clock};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SocketFlags, connect};
@@ -67,6 +67,8 @@ struct Shard {
     recorder: Mutex<Option<Recorder>>,
     /// Clients that have not ended.
     left: AtomicU32,
+    /// Processor time of those that have, while measuring, in nanoseconds.
+    used: AtomicU64,
     live: Arc<Live>,
 }
 
@@ -128,12 +130,18 @@ pub(crate) fn run_part(
         let shard = |index| {
             let recorder = Recorder::new(window.from, window.until, false, seconds.clone());
             let clients = share(clients.into(), index, shards) as u32;
-            Shard { window, recorder: Mutex::new(Some(recorder)), left: clients.into(), live: Arc::default() }
+            Shard {
+                window,
+                recorder: Mutex::new(Some(recorder)),
+                left: clients.into(),
+                used: AtomicU64::new(0),
+                live: Arc::default(),
+            }
         };
         held.extend((0..shards).map(shard));
         let live: Vec<_> = held.iter().map(|shard| shard.live.clone()).collect();
         drop(held);
-        let watch = Watch { schedule: window, live, cancel: cancel.clone() };
+        let watch = Watch { schedule: window, live, cancel: cancel.clone(), link: None };
         Ok((window, watch.follow(&reports, &seconds_received, observer)?))
     })
 }
@@ -166,7 +174,15 @@ impl Job {
     fn client(&self, index: u32, report: &Sender<Result<Part, Error>>) {
         let shards = self.shards.read().unwrap_or_else(PoisonError::into_inner);
         let Some(shard) = shards.get(((index - self.first) % SHARDS) as usize) else { return };
-        while shard.window.phase(Instant::now(), &self.cancel) != Phase::Draining {
+        // From its first request that begins while measuring to the end of the last: one that was under way at the start counts in
+        // place of the one that is under way at the end.
+        let mut begun = None;
+        loop {
+            match shard.window.phase(Instant::now(), &self.cancel) {
+                Phase::Warmup => {}
+                Phase::Measuring => begun = begun.or_else(|| Some(clock::of_thread())),
+                Phase::Draining => break,
+            }
             let sent = Instant::now();
             let mut phases = Phases::default();
             let answer = self.ask(index, sent, &mut phases);
@@ -182,11 +198,14 @@ impl Job {
                 thread::sleep(BACK_OFF);
             }
         }
+        let used = begun.map_or(Duration::ZERO, |begun| clock::of_thread() - begun);
+        shard.used.fetch_add(used.as_nanos() as u64, Ordering::Relaxed);
         if shard.left.fetch_sub(1, Ordering::AcqRel) == 1
             && let Some(recorder) = locked(&shard.recorder).take()
         {
             // Nobody listens any more once the load has failed.
-            let _ = report.send(Ok(Part { recorded: recorder.finish(), cpu_share: 0.0 }));
+            let cpu = Duration::from_nanos(shard.used.load(Ordering::Relaxed));
+            let _ = report.send(Ok(Part { recorded: recorder.finish(), cpu, cpu_share: 0.0 }));
         }
     }
 

@@ -1,11 +1,13 @@
 //! The thread that carries packets from one end of a link to the other.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use engine::Stop as Switch;
 use engine::tun::Tun;
+use engine::{Stop as Switch, clock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Link;
@@ -20,15 +22,21 @@ const TURN: usize = 64;
 /// Longest wait before it looks whether it should end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Starts the thread, which ends when `stop` is set.
-pub(super) fn start(link: Link, near: Tun, far: Tun, stop: Switch) -> io::Result<JoinHandle<()>> {
+/// Starts the thread, which ends when `stop` is set, and keeps its processor time in `used`, in nanoseconds.
+pub(super) fn start(
+    link: Link,
+    near: Tun,
+    far: Tun,
+    stop: Switch,
+    used: Arc<AtomicU64>,
+) -> io::Result<JoinHandle<()>> {
     let carrier = Carrier {
         begun: Instant::now(),
         directions: [Shaper::new(link, 0), Shaper::new(link, 1)],
         ends: [far, near],
         packet: vec![0; PACKET],
     };
-    thread::Builder::new().name("link".into()).spawn(move || carrier.run(&stop))
+    thread::Builder::new().name("link".into()).spawn(move || carrier.run(&stop, &used))
 }
 
 struct Carrier {
@@ -41,8 +49,9 @@ struct Carrier {
 }
 
 impl Carrier {
-    fn run(mut self, stop: &Switch) {
+    fn run(mut self, stop: &Switch, used: &AtomicU64) {
         while !stop.is_set() {
+            used.store(clock::of_thread().as_nanos() as u64, Ordering::Relaxed);
             self.wait();
             for direction in 0..2 {
                 self.take(direction);

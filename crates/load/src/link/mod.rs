@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 use engine::Stop as Switch;
@@ -125,6 +125,8 @@ pub(crate) struct Emulated {
     namespace: Arc<File>,
     stop: Switch,
     carrier: Option<thread::JoinHandle<()>>,
+    /// Processor time of its thread so far, in nanoseconds.
+    used: Arc<AtomicU64>,
 }
 
 /// Tells the links of one process apart.
@@ -158,8 +160,14 @@ impl Emulated {
         })
         .map_err(refused)?;
         let stop = Switch::default();
-        let carrier = carry::start(*link, near, far, stop.clone())?;
-        Ok(Emulated { namespace: Arc::new(namespace), stop, carrier: Some(carrier) })
+        let used = Arc::new(AtomicU64::new(0));
+        let carrier = carry::start(*link, near, far, stop.clone(), used.clone())?;
+        Ok(Emulated { namespace: Arc::new(namespace), stop, carrier: Some(carrier), used })
+    }
+
+    /// Where its thread keeps the processor time that it has used so far, in nanoseconds.
+    pub(crate) fn used(&self) -> Arc<AtomicU64> {
+        self.used.clone()
     }
 
     /// Where the threads of the load have to be.
