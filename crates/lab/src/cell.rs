@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::Duration;
 
-use load::capacity::{self, News};
+use load::capacity::{self, Means, News};
 use load::fleet::{self, PART};
 use load::sample::Sampler;
 use load::{Error, Outcome, Phase, Switch};
@@ -63,32 +64,20 @@ impl Bench<'_> {
     fn search(&self, key: &CellKey, round: u32, dir: &Path) -> Result<Measured, String> {
         let mut server = self.start(key, dir)?;
         let search = self.plan.search_of(key, round, server.address())?.ok_or("the plan has no search")?;
-        let (mut last, mut why, mut held) = (None, None, 0.0_f64);
-        let mut measure = |load: &load::Plan, _: &mut dyn FnMut(&load::Progress)| match self.load(
-            &mut server,
-            key,
-            load,
-            None,
-            &mut |_| {},
-        ) {
-            Ok(measured) => Ok(last.insert(measured).outcome.clone()),
-            Err(reason) => {
-                why = Some(format!("{reason} (it was asked to hold {} clients)", load.connections));
-                Err(Error::Nothing(String::new()))
-            }
-        };
-        let found = capacity::search_by(&search, &mut measure, &mut |news| {
+        let mut held = 0.0_f64;
+        let mut means = Probing { bench: self, server: &mut server, key, last: None, why: None };
+        let found = capacity::search_by(&search, &mut means, &mut |news| {
             if let News::Done(probe) = news
                 && probe.kept
             {
                 held = held.max(probe.level);
             }
         });
-        let found = found.map_err(|error| match why {
+        let found = found.map_err(|error| match means.why.take() {
             Some(why) => format!("{why}, and had held {held:.0}"),
             None => error.to_string(),
         })?;
-        let last = last.ok_or("the search made no probe")?;
+        let last = means.last.take().ok_or("the search made no probe")?;
         Ok(Measured { search: Some(found), ..last })
     }
 
@@ -136,6 +125,53 @@ impl Bench<'_> {
         let target = self.plan.target(&key.target).ok_or("the plan has no such target")?;
         let places = Places { root: &self.root, dir, program: self.program, port: free_port()?, cell: key };
         Start { target, places, cores: &self.server_cores, path: &key.path, cancel: self.cancel }.start()
+    }
+}
+
+/// A search on a server of ours.
+struct Probing<'a, 'b> {
+    bench: &'a Bench<'b>,
+    server: &'a mut Server,
+    key: &'a CellKey,
+    /// What the last probe measured.
+    last: Option<Measured>,
+    /// Why the search failed.
+    why: Option<String>,
+}
+
+impl Probing<'_, '_> {
+    /// Ends the search for a reason.
+    fn fail<T>(&mut self, why: String) -> Result<T, Error> {
+        self.why = Some(why);
+        Err(Error::Nothing(String::new()))
+    }
+
+    /// Whether the experiment and the server go on.
+    fn go_on(&mut self) -> Result<(), Error> {
+        if self.bench.cancel.is_set() {
+            return self.fail("interrupted".into());
+        }
+        self.server.check().or_else(|why| self.fail(why))
+    }
+}
+
+impl Means for Probing<'_, '_> {
+    fn load(&mut self, plan: &load::Plan, _: &mut dyn FnMut(&load::Progress)) -> Result<Outcome, Error> {
+        match self.bench.load(self.server, self.key, plan, None, &mut |_| {}) {
+            Ok(measured) => Ok(self.last.insert(measured).outcome.clone()),
+            Err(why) => self.fail(format!("{why} (it was asked to hold {} clients)", plan.connections)),
+        }
+    }
+
+    fn ask(&mut self, plan: &load::Plan) -> Result<Outcome, Error> {
+        let outcome = load::run_until(plan, self.bench.cancel, &mut |_| {});
+        self.go_on()?;
+        outcome.or_else(|error| self.fail(error.to_string()))
+    }
+
+    fn pause(&mut self, time: Duration) -> Result<(), Error> {
+        thread::sleep(time);
+        self.go_on()
     }
 }
 

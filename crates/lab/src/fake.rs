@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use load::capacity::{Capacity, End, What};
+use load::capacity::{Capacity, End, Probe, What};
 use load::sample::ServerUse;
 use load::{Client, Distribution, Outcome, Stop, Verdict};
 
@@ -91,6 +91,21 @@ pub(crate) fn searched(found: &[(&str, f64)], rounds: u32) -> Results {
         });
     }
     results
+}
+
+/// A probe that kept its target or not, and was made before the server had drained or not.
+pub(crate) fn probe(kept: bool, undrained: bool) -> Probe {
+    Probe {
+        level: 1.0,
+        kept,
+        reasons: Vec::new(),
+        requests_per_second: 1.0,
+        p50_us: None,
+        p99_us: None,
+        max_us: 1,
+        client_bound: false,
+        undrained,
+    }
 }
 
 /// Makes what was found of each target a lower bound, or not.

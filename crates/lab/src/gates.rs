@@ -26,16 +26,21 @@ const OBSERVED_OTHERWISE: &str = "the server was observed over another time than
 const BUSY_TOGETHER: &str =
     "two loads used more than 80 % of a core that they share: the rates may be their own limit";
 
+/// The same as [`spoilt`] about many runs.
+const SPOILT: &str =
+    "probes of the search missed their target before the server had drained: it may hold more";
+
 /// The same as [`unconfirmed`] about many runs.
 const UNCONFIRMED: &str = "the clients that a search found were held, but not for long";
 
 /// Judges one run by what the load measured, and how the server was observed.
 pub(crate) fn judge_run(Measured { outcome, server, beside, search }: &Measured) -> Verdict {
     let mut verdict = judge(outcome);
+    let spoilt = search.as_ref().and_then(spoilt);
     let search = search.as_ref().and_then(unconfirmed);
     let disturbed = disturbed(outcome, server, beside.as_ref());
     let together = beside.as_ref().and_then(|beside| busy_together(outcome, beside));
-    let reasons = [observed_otherwise(outcome, server), disturbed, search, together];
+    let reasons = [observed_otherwise(outcome, server), disturbed, search, spoilt, together];
     let beside = beside.iter().flat_map(|beside| beside_gates().map(|gate| fails_beside(gate, beside)));
     reasons.into_iter().chain(beside).flatten().for_each(|reason| verdict.suspect(reason));
     verdict
@@ -95,6 +100,16 @@ fn unconfirmed(found: &Capacity) -> Option<String> {
     (!found.confirmed).then(|| format!("{:.0} clients were held, but not for long", found.at_least))
 }
 
+/// A probe that missed since the one before was not over would have the search find too little.
+fn spoilt(found: &Capacity) -> Option<String> {
+    let probes = match found.spoilt() {
+        0 => return None,
+        1 => "1 probe of the search missed its target".into(),
+        count => format!("{count} probes of the search missed their target"),
+    };
+    Some(format!("{probes} before the server had drained: it may hold more"))
+}
+
 /// Judges the experiment by its runs; `rates` has the requests per second of every cell's rounds, and `drift` what became of
 /// them from the first round to the last.
 pub(crate) fn judge_all(results: &Results, rates: &[(String, Vec<f64>)], drift: Option<Drift>) -> Verdict {
@@ -152,6 +167,7 @@ fn judge_runs(runs: &[Run], verdict: &mut Verdict) {
     }
     let brief = runs.iter().filter_map(|run| unconfirmed(run.search.as_ref()?));
     say(brief.count(), UNCONFIRMED);
+    say(runs.iter().filter_map(|run| spoilt(run.search.as_ref()?)).count(), SPOILT);
 }
 
 fn judge_spread(rates: &[(String, Vec<f64>)], verdict: &mut Verdict) {
@@ -285,6 +301,24 @@ mod tests {
         fake::brief(&mut results, "a");
         let reason = format!("in 1 of 3 runs {UNCONFIRMED}");
         assert_eq!(judge_all(&results, &[], None), Verdict::Suspect(vec![reason]));
+    }
+
+    #[test]
+    fn an_experiment_says_where_a_probe_spoilt_the_next() {
+        let mut results = fake::searched(&[("a", 1_000.0)], 3);
+        let mut probes = |kept: bool| {
+            let probe = fake::probe(kept, true);
+            results.runs[0].search.as_mut().unwrap().probes.push(probe);
+            let measured = fake::measured(&fake::key("a", 10), 1_000.0, 20.0);
+            let run = judge_run(&Measured { search: results.runs[0].search.clone(), ..measured.into() });
+            (run.reasons().to_vec(), judge_all(&results, &[], None).reasons().to_vec())
+        };
+        assert_eq!(probes(true), (vec![], vec![]), "what is held all the same is held");
+        let (run, all) = probes(false);
+        let reason =
+            "1 probe of the search missed its target before the server had drained: it may hold more";
+        assert_eq!(run, [reason]);
+        assert_eq!(all, [format!("in 1 of 3 runs {SPOILT}")]);
     }
 
     #[test]

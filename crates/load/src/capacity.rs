@@ -4,11 +4,18 @@
 //! missed, and the interval between the last level that kept it and the first that missed it is halved until it is narrow
 //! enough. Where a client waited about as long as its probe, it may have been answered only since the load had ended: then the
 //! probe is made again, longer than an answer may take. A level that missed is tried again, and counts as missed only if it misses twice in three; the level that is
-//! the answer is tried again at the end, three times as long.
+//! the answer is tried again at the end, three times as long. Before each probe the server is waited for until it has done with
+//! what the last one left behind, so that a level is not blamed for the one before.
 
+mod drain;
 mod hunt;
 
+use std::thread;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
+
+use self::drain::Drain;
 
 use crate::Switch;
 use crate::error::Error;
@@ -129,6 +136,11 @@ pub struct Capacity {
 }
 
 impl Capacity {
+    /// Probes that missed the target, and may have done so for what the probe before had left behind.
+    pub fn spoilt(&self) -> usize {
+        self.probes.iter().filter(|probe| probe.undrained && !probe.kept).count()
+    }
+
     /// Whether the server may carry more than was found.
     pub fn is_lower_bound(&self) -> bool {
         self.end != End::Server
@@ -167,6 +179,9 @@ pub struct Probe {
     pub max_us: u64,
     /// The load generator was at its own limit, so that a miss may not be the server's.
     pub client_bound: bool,
+    /// The server had not done with the probe before, for as long as it was waited for: a miss may be due to that.
+    #[serde(default)]
+    pub undrained: bool,
 }
 
 impl Probe {
@@ -185,37 +200,82 @@ impl Probe {
 pub enum News<'a> {
     /// A level is being tried.
     Trying(f64, &'a Progress),
+    /// The server has not done with the last probe yet, and was waited for so long.
+    Draining(Duration),
     /// A probe is done.
     Done(&'a Probe),
 }
 
-/// Runs the load of a probe, and tells how it goes on.
-pub type Measure<'a> = dyn FnMut(&Plan, &mut dyn FnMut(&Progress)) -> Result<Outcome, Error> + 'a;
+/// What a search does to a server, which is up to the caller. An error of any of it ends the search.
+pub trait Means {
+    /// Runs the load of a probe, and tells how it goes on.
+    ///
+    /// # Errors
+    /// The load cannot be run, or the search is to end.
+    fn load(&mut self, plan: &Plan, observer: &mut dyn FnMut(&Progress)) -> Result<Outcome, Error>;
+
+    /// Runs a load that is a single request.
+    ///
+    /// # Errors
+    /// As for [`Means::load`].
+    fn ask(&mut self, plan: &Plan) -> Result<Outcome, Error>;
+
+    /// Waits so long.
+    ///
+    /// # Errors
+    /// The search is to end.
+    fn pause(&mut self, time: Duration) -> Result<(), Error>;
+}
+
+/// Loads from this process.
+struct Here<'a> {
+    cancel: &'a Switch,
+}
+
+impl Here<'_> {
+    fn go_on(&self) -> Result<(), Error> {
+        if self.cancel.is_set() {
+            return Err(Error::Nothing("the search was cancelled".into()));
+        }
+        Ok(())
+    }
+}
+
+impl Means for Here<'_> {
+    fn load(&mut self, plan: &Plan, observer: &mut dyn FnMut(&Progress)) -> Result<Outcome, Error> {
+        let outcome = run_until(plan, self.cancel, observer)?;
+        self.go_on()?;
+        Ok(outcome)
+    }
+
+    fn ask(&mut self, plan: &Plan) -> Result<Outcome, Error> {
+        self.load(plan, &mut |_| ())
+    }
+
+    fn pause(&mut self, time: Duration) -> Result<(), Error> {
+        thread::sleep(time);
+        self.go_on()
+    }
+}
 
 /// Searches.
 ///
 /// # Errors
 /// A load cannot be run at all, or even the lowest level misses the target, or the search was cancelled.
 pub fn search(search: &Search, cancel: &Switch, news: &mut dyn FnMut(News<'_>)) -> Result<Capacity, Error> {
-    let mut measure = |plan: &Plan, observer: &mut dyn FnMut(&Progress)| {
-        let outcome = run_until(plan, cancel, observer)?;
-        if cancel.is_set() {
-            return Err(Error::Nothing("the search was cancelled".into()));
-        }
-        Ok(outcome)
-    };
-    search_by(search, &mut measure, news)
+    search_by(search, &mut Here { cancel }, news)
 }
 
-/// Searches with loads that the caller runs; the last of them is a probe of the level that is the answer.
+/// Searches with loads that the caller runs; the last of them is a probe of the level that is the answer. The server must be idle.
 ///
 /// # Errors
 /// A load fails, or even the lowest level misses the target.
 pub fn search_by(
     search: &Search,
-    measure: &mut Measure<'_>,
+    means: &mut dyn Means,
     news: &mut dyn FnMut(News<'_>),
 ) -> Result<Capacity, Error> {
+    let drain = Drain::of_idle(&search.plan, means)?;
     let start = match (search.start, search.what) {
         (Some(start), _) => start,
         (None, What::Clients) => 1.0,
@@ -223,11 +283,11 @@ pub fn search_by(
             // A tenth of what it does when nobody waits for it.
             let stop = Stop::Seconds(search.probe_s.min(3.0));
             let plan = Plan { arrivals: Arrivals::default(), stop, ..search.plan.clone() };
-            let peak = measure(&plan, &mut |progress| news(News::Trying(0.0, progress)))?;
+            let peak = means.load(&plan, &mut |progress| news(News::Trying(0.0, progress)))?;
             (peak.requests_per_second / 10.0).max(1.0)
         }
     };
-    hunt::Hunt::new(search, measure, news).run(start)
+    hunt::Hunt::new(search, drain, means, news).run(start)
 }
 
 /// The load of one probe.

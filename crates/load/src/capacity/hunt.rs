@@ -1,7 +1,7 @@
 //! A search under way: going up, halving, and trying again what was found.
 
 use super::{
-    BEYOND, CONFIRMATIONS, Capacity, End, HALVINGS, LONGEST_S, MOST_PROBES, Measure, News, Probe, SPARE,
+    BEYOND, CONFIRMATIONS, Capacity, Drain, End, HALVINGS, LONGEST_S, MOST_PROBES, Means, News, Probe, SPARE,
     Search, WAITED, What, at_level,
 };
 use crate::error::Error;
@@ -10,20 +10,25 @@ use crate::threshold::Threshold;
 use crate::verdict;
 
 /// A search under way.
-pub(super) struct Hunt<'a, 'm> {
+pub(super) struct Hunt<'a> {
     search: &'a Search,
     probes: Vec<Probe>,
-    measure: &'a mut Measure<'m>,
+    drain: Drain,
+    means: &'a mut dyn Means,
     news: &'a mut dyn FnMut(News<'_>),
 }
 
-impl<'a, 'm> Hunt<'a, 'm> {
+/// What a probe found, and why it is suspect where the server had not done with the one before.
+type Measured = (Outcome, Option<String>);
+
+impl<'a> Hunt<'a> {
     pub(super) fn new(
         search: &'a Search,
-        measure: &'a mut Measure<'m>,
+        drain: Drain,
+        means: &'a mut dyn Means,
         news: &'a mut dyn FnMut(News<'_>),
     ) -> Self {
-        Hunt { search, probes: Vec::new(), measure, news }
+        Hunt { search, probes: Vec::new(), drain, means, news }
     }
 
     /// From the first level to the answer.
@@ -90,9 +95,9 @@ impl<'a, 'm> Hunt<'a, 'm> {
 
     fn probe(&mut self, level: f64, seconds: f64) -> Result<bool, Error> {
         let seconds = self.long_enough(level, seconds);
-        let mut outcome = self.measure(level, seconds)?;
+        let (mut outcome, mut undrained) = self.measure(level, seconds)?;
         if let Some(longer) = self.longer(&outcome, seconds) {
-            outcome = self.measure(level, longer)?;
+            (outcome, undrained) = self.measure(level, longer)?;
         }
         let mut reasons = self.missed(&outcome);
         let kept = reasons.is_empty() && outcome.answered() > 0;
@@ -103,9 +108,12 @@ impl<'a, 'm> Hunt<'a, 'm> {
         if client_bound {
             reasons.push("the load generator is at its own limit".into());
         }
+        let is_undrained = undrained.is_some();
+        reasons.extend(undrained);
         let probe = Probe {
             level,
             kept,
+            undrained: is_undrained,
             reasons,
             requests_per_second: outcome.requests_per_second,
             p50_us: outcome.response_time_us.p50,
@@ -146,9 +154,12 @@ impl<'a, 'm> Hunt<'a, 'm> {
         Some(wanted.min(LONGEST_S)).filter(|wanted| *wanted > seconds)
     }
 
-    fn measure(&mut self, level: f64, seconds: f64) -> Result<Outcome, Error> {
+    /// Waits for the server to be as it was when it was idle, and loads it.
+    fn measure(&mut self, level: f64, seconds: f64) -> Result<Measured, Error> {
+        let undrained = self.drain.wait(self.means, self.news)?;
         let plan = at_level(self.search, level, seconds);
-        (self.measure)(&plan, &mut |progress| (self.news)(News::Trying(level, progress)))
+        let outcome = self.means.load(&plan, &mut |progress| (self.news)(News::Trying(level, progress)))?;
+        Ok((outcome, undrained))
     }
 
     /// Seconds in which enough is answered to know what the target asks for.
@@ -214,130 +225,4 @@ fn is_client_bound(outcome: &Outcome) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::capacity::search_by;
-    use crate::plan::{Arrivals, Plan, Stop};
-    use crate::progress::Progress;
-
-    fn search_of(what: What, target: &str, most: f64) -> Search {
-        let target = vec![target.parse().unwrap()];
-        let plan = Plan::new("http://x/");
-        Search { plan, what, target, probe_s: 1.0, precision: 0.02, start: Some(10.0), most }
-    }
-
-    /// Hunts on a server whose 99th percentile at a level is known.
-    fn hunt(search: &Search, p99_us: impl Fn(f64, usize) -> f64) -> Result<Capacity, Error> {
-        let mut made = 0;
-        let mut measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
-            made += 1;
-            let level = match &plan.arrivals {
-                Arrivals::Open { rate, .. } => rate.in_the_long_run(),
-                _ => f64::from(plan.connections),
-            };
-            let mut outcome = Outcome::empty(&search.plan);
-            (outcome.requests, outcome.requests_per_second) = (1000, level);
-            outcome.response_time_us.p99 = Some(p99_us(level, made) as u64);
-            Ok(outcome)
-        };
-        search_by(search, &mut measure, &mut |_| ())
-    }
-
-    /// M/M/1: the response time is exponential with rate mu - lambda, here with mu of 10,000.
-    fn queue(level: f64) -> f64 {
-        if level < 10_000.0 { 100f64.ln() / (10_000.0 - level) * 1e6 } else { 1e9 }
-    }
-
-    #[test]
-    fn the_load_within_the_target_is_found_in_an_interval() {
-        // ln(100) / (mu - lambda) = 50 ms at lambda = 9907.9.
-        let found = hunt(&search_of(What::Rate, "p99<50ms", 1e6), |level, _| queue(level)).unwrap();
-        let below = found.below.unwrap();
-        assert!(found.at_least <= 9907.9 && below >= 9907.9 && below / found.at_least <= 1.02, "{found:?}");
-        assert!(found.confirmed && found.reason.contains("p99<50ms: it is "), "{}", found.reason);
-    }
-
-    #[test]
-    fn one_noisy_probe_decides_nothing() {
-        // Every fifth probe is bad, whatever the level.
-        let noisy = |level: f64, made: usize| if made.is_multiple_of(5) { 1e9 } else { queue(level) };
-        let found = hunt(&search_of(What::Rate, "p99<50ms", 1e6), noisy).unwrap();
-        assert!((9500.0..=9907.9).contains(&found.at_least), "{found:?}");
-    }
-
-    #[test]
-    fn clients_come_in_whole_numbers_and_a_limit_ends_the_search() {
-        let found = hunt(&search_of(What::Clients, "p99<1s", 1000.0), |level, _| level * 3000.0).unwrap();
-        assert!((327.0..=333.0).contains(&found.at_least) && found.at_least.fract() == 0.0, "{found:?}");
-        let found = hunt(&search_of(What::Clients, "p99<1s", 100.0), |_, _| 1.0).unwrap();
-        assert_eq!((found.at_least, found.below), (100.0, None));
-        assert!(found.reason.contains("highest level"), "{}", found.reason);
-        assert!(found.end == End::Highest && found.is_lower_bound());
-    }
-
-    /// A server that holds so many clients, and does this to those beyond.
-    fn holding(most: u32, start: f64, beyond: fn(&mut Outcome)) -> Result<Capacity, Error> {
-        let mut measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
-            let mut outcome = Outcome::empty(plan);
-            (outcome.requests, outcome.requests_per_second) = (1000, 1000.0);
-            if plan.connections > most {
-                beyond(&mut outcome);
-            }
-            Ok(outcome)
-        };
-        let search = Search { start: Some(start), ..search_of(What::Clients, "errors<0.1%", 20_000.0) };
-        search_by(&search, &mut measure, &mut |_| ())
-    }
-
-    #[test]
-    fn whose_limit_ended_a_search_is_told_apart() {
-        let found = holding(1500, 100.0, |outcome| outcome.errors.reset = 30).unwrap();
-        assert!(found.end == End::Server && (1470.0..=1500.0).contains(&found.at_least), "{found:?}");
-        assert!(found.reason.ends_with("; errors: 30 reset"), "{}", found.reason);
-        let found = holding(1500, 100.0, |outcome| outcome.errors.connect_failed = 30).unwrap();
-        assert!(found.end == End::Generator && found.is_lower_bound(), "{found:?}");
-        // A busy load may be why answers are late, and not why connections are reset.
-        let mut busy = Outcome::empty(&Plan::new("http://x/"));
-        busy.client.busiest_thread_share = 0.99;
-        assert!(is_client_bound(&busy));
-        busy.errors.first_byte_timeout = 5_000;
-        assert!(is_client_bound(&busy), "a busy load may be why requests ran out of time");
-        busy.errors.reset = 1;
-        assert!(!is_client_bound(&busy));
-        // An idle load that waits in vain waits for the server, whatever else went wrong once.
-        let mut idle = Outcome::empty(&Plan::new("http://x/"));
-        (idle.errors.first_byte_timeout, idle.errors.connect_failed) = (5_000, 1);
-        assert!(!is_client_bound(&idle));
-        idle.errors.connect_failed = 5_001;
-        assert!(is_client_bound(&idle));
-    }
-
-    #[test]
-    fn a_client_that_is_answered_only_since_the_load_ended_is_not_held() {
-        // Beyond 100 clients some wait as long as the load lasts.
-        let mut measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
-            let Stop::Seconds(seconds) = plan.stop else { panic!("no time") };
-            let mut outcome = Outcome::empty(plan);
-            (outcome.requests, outcome.requests_per_second) = (1000, 1000.0);
-            let waited = if plan.connections > 100 { seconds } else { 0.01 };
-            (outcome.response_time_us.count, outcome.response_time_us.max) = (1000, (waited * 1e6) as u64);
-            Ok(outcome)
-        };
-        let found =
-            search_by(&search_of(What::Clients, "max<15s", 1000.0), &mut measure, &mut |_| ()).unwrap();
-        assert!((98.0..=100.0).contains(&found.at_least) && found.end == End::Server, "{found:?}");
-        assert!(found.reason.starts_with("max<15s: it is 16.5"), "{}", found.reason);
-    }
-
-    #[test]
-    fn clients_are_halved_down_to_one() {
-        let found = holding(3, 5000.0, |outcome| outcome.errors.reset = 30).unwrap();
-        assert_eq!((found.at_least, found.below), (3.0, Some(4.0)));
-    }
-
-    #[test]
-    fn a_target_that_nothing_keeps_is_said() {
-        let error = hunt(&search_of(What::Rate, "p99<50ms", 1e6), |_, _| 1e9).unwrap_err().to_string();
-        assert!(error.contains("p99<50ms"), "{error}");
-    }
-}
+mod tests;

@@ -115,6 +115,10 @@ fn tell(search: &Search, live: &LiveLine, news: &News<'_>) {
             let now = progress.recent_per_second;
             live.show(&format!("trying {level:.0} {}: {now:.0} answers per second", search.what.unit()));
         }
+        News::Draining(waited) => {
+            let waited = waited.as_secs_f64();
+            live.show(&format!("waiting for the server to be done with the last probe: {waited:.1} s"));
+        }
         News::Done(probe) => live.keep(&line(probe, search.what)),
     }
 }
@@ -148,6 +152,12 @@ fn text(search: &Search, found: &Capacity) -> String {
     }
     if found.end == End::Generator {
         text += "the load generator was at its own limit where it was missed: the server may carry more\n";
+    }
+    if found.spoilt() > 0 {
+        text += &format!(
+            "SUSPECT: {} of the probes that missed it began before the server had drained: it may carry more\n",
+            found.spoilt()
+        );
     }
     if !found.confirmed {
         text += "NOT CONFIRMED: tried again for three times as long, it missed the target\n";

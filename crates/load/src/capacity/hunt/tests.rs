@@ -1,0 +1,221 @@
+//! Searches on servers that are made up: what is found, whose limit ends it, and what an overload leaves behind.
+
+use std::time::Duration;
+
+use super::*;
+use crate::capacity::search_by;
+use crate::plan::{Arrivals, Plan, Stop};
+use crate::progress::Progress;
+
+fn search_of(what: What, target: &str, most: f64) -> Search {
+    let target = vec![target.parse().unwrap()];
+    let plan = Plan::new("http://x/");
+    Search { plan, what, target, probe_s: 1.0, precision: 0.02, start: Some(10.0), most }
+}
+
+/// A load that is measured by a function, on a server that is idle as soon as it has ended.
+struct Idle<F>(F);
+
+impl<F: FnMut(&Plan, &mut dyn FnMut(&Progress)) -> Result<Outcome, Error>> Means for Idle<F> {
+    fn load(&mut self, plan: &Plan, observer: &mut dyn FnMut(&Progress)) -> Result<Outcome, Error> {
+        (self.0)(plan, observer)
+    }
+
+    fn ask(&mut self, plan: &Plan) -> Result<Outcome, Error> {
+        Ok(Outcome { requests: 1, ..Outcome::empty(plan) })
+    }
+
+    fn pause(&mut self, _: Duration) -> Result<(), Error> {
+        panic!("an idle server is not waited for");
+    }
+}
+
+/// Hunts on a server whose 99th percentile at a level is known.
+fn hunt(search: &Search, p99_us: impl Fn(f64, usize) -> f64) -> Result<Capacity, Error> {
+    let mut made = 0;
+    let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
+        made += 1;
+        let level = match &plan.arrivals {
+            Arrivals::Open { rate, .. } => rate.in_the_long_run(),
+            _ => f64::from(plan.connections),
+        };
+        let mut outcome = Outcome::empty(&search.plan);
+        (outcome.requests, outcome.requests_per_second) = (1000, level);
+        outcome.response_time_us.p99 = Some(p99_us(level, made) as u64);
+        Ok(outcome)
+    };
+    search_by(search, &mut Idle(measure), &mut |_| ())
+}
+
+/// M/M/1: the response time is exponential with rate mu - lambda, here with mu of 10,000.
+fn queue(level: f64) -> f64 {
+    if level < 10_000.0 { 100f64.ln() / (10_000.0 - level) * 1e6 } else { 1e9 }
+}
+
+#[test]
+fn the_load_within_the_target_is_found_in_an_interval() {
+    // ln(100) / (mu - lambda) = 50 ms at lambda = 9907.9.
+    let found = hunt(&search_of(What::Rate, "p99<50ms", 1e6), |level, _| queue(level)).unwrap();
+    let below = found.below.unwrap();
+    assert!(found.at_least <= 9907.9 && below >= 9907.9 && below / found.at_least <= 1.02, "{found:?}");
+    assert!(found.confirmed && found.reason.contains("p99<50ms: it is "), "{}", found.reason);
+}
+
+#[test]
+fn one_noisy_probe_decides_nothing() {
+    // Every fifth probe is bad, whatever the level.
+    let noisy = |level: f64, made: usize| if made.is_multiple_of(5) { 1e9 } else { queue(level) };
+    let found = hunt(&search_of(What::Rate, "p99<50ms", 1e6), noisy).unwrap();
+    assert!((9500.0..=9907.9).contains(&found.at_least), "{found:?}");
+}
+
+#[test]
+fn clients_come_in_whole_numbers_and_a_limit_ends_the_search() {
+    let found = hunt(&search_of(What::Clients, "p99<1s", 1000.0), |level, _| level * 3000.0).unwrap();
+    assert!((327.0..=333.0).contains(&found.at_least) && found.at_least.fract() == 0.0, "{found:?}");
+    let found = hunt(&search_of(What::Clients, "p99<1s", 100.0), |_, _| 1.0).unwrap();
+    assert_eq!((found.at_least, found.below), (100.0, None));
+    assert!(found.reason.contains("highest level"), "{}", found.reason);
+    assert!(found.end == End::Highest && found.is_lower_bound());
+}
+
+/// A server that holds so many clients, and does this to those beyond.
+fn holding(most: u32, start: f64, beyond: fn(&mut Outcome)) -> Result<Capacity, Error> {
+    let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
+        let mut outcome = Outcome::empty(plan);
+        (outcome.requests, outcome.requests_per_second) = (1000, 1000.0);
+        if plan.connections > most {
+            beyond(&mut outcome);
+        }
+        Ok(outcome)
+    };
+    let search = Search { start: Some(start), ..search_of(What::Clients, "errors<0.1%", 20_000.0) };
+    search_by(&search, &mut Idle(measure), &mut |_| ())
+}
+
+#[test]
+fn whose_limit_ended_a_search_is_told_apart() {
+    let found = holding(1500, 100.0, |outcome| outcome.errors.reset = 30).unwrap();
+    assert!(found.end == End::Server && (1470.0..=1500.0).contains(&found.at_least), "{found:?}");
+    assert!(found.reason.ends_with("; errors: 30 reset"), "{}", found.reason);
+    let found = holding(1500, 100.0, |outcome| outcome.errors.connect_failed = 30).unwrap();
+    assert!(found.end == End::Generator && found.is_lower_bound(), "{found:?}");
+    // A busy load may be why answers are late, and not why connections are reset.
+    let mut busy = Outcome::empty(&Plan::new("http://x/"));
+    busy.client.busiest_thread_share = 0.99;
+    assert!(is_client_bound(&busy));
+    busy.errors.first_byte_timeout = 5_000;
+    assert!(is_client_bound(&busy), "a busy load may be why requests ran out of time");
+    busy.errors.reset = 1;
+    assert!(!is_client_bound(&busy));
+    // An idle load that waits in vain waits for the server, whatever else went wrong once.
+    let mut idle = Outcome::empty(&Plan::new("http://x/"));
+    (idle.errors.first_byte_timeout, idle.errors.connect_failed) = (5_000, 1);
+    assert!(!is_client_bound(&idle));
+    idle.errors.connect_failed = 5_001;
+    assert!(is_client_bound(&idle));
+}
+
+#[test]
+fn a_client_that_is_answered_only_since_the_load_ended_is_not_held() {
+    // Beyond 100 clients some wait as long as the load lasts.
+    let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
+        let Stop::Seconds(seconds) = plan.stop else { panic!("no time") };
+        let mut outcome = Outcome::empty(plan);
+        (outcome.requests, outcome.requests_per_second) = (1000, 1000.0);
+        let waited = if plan.connections > 100 { seconds } else { 0.01 };
+        (outcome.response_time_us.count, outcome.response_time_us.max) = (1000, (waited * 1e6) as u64);
+        Ok(outcome)
+    };
+    let found =
+        search_by(&search_of(What::Clients, "max<15s", 1000.0), &mut Idle(measure), &mut |_| ()).unwrap();
+    assert!((98.0..=100.0).contains(&found.at_least) && found.end == End::Server, "{found:?}");
+    assert!(found.reason.starts_with("max<15s: it is 16.5"), "{}", found.reason);
+}
+
+#[test]
+fn clients_are_halved_down_to_one() {
+    let found = holding(3, 5000.0, |outcome| outcome.errors.reset = 30).unwrap();
+    assert_eq!((found.at_least, found.below), (3.0, Some(4.0)));
+}
+
+#[test]
+fn a_target_that_nothing_keeps_is_said() {
+    let error = hunt(&search_of(What::Rate, "p99<50ms", 1e6), |_, _| 1e9).unwrap_err().to_string();
+    assert!(error.contains("p99<50ms"), "{error}");
+}
+
+/// A server that holds 100 clients. More of them leave it with work for a while, in which nobody is answered in time; all
+/// by a clock of its own.
+struct Backlogged {
+    /// Seconds that an overload leaves it with.
+    leaves_s: f64,
+    /// Seconds that it has still to do.
+    left_s: f64,
+    paused: Duration,
+}
+
+impl Means for Backlogged {
+    fn load(&mut self, plan: &Plan, _: &mut dyn FnMut(&Progress)) -> Result<Outcome, Error> {
+        let Stop::Seconds(seconds) = plan.stop else { panic!("no time") };
+        let mut outcome = Outcome::empty(plan);
+        (outcome.requests, outcome.requests_per_second) = (1000, 1000.0);
+        let is_overloaded = plan.connections > 100;
+        if is_overloaded || self.left_s > 0.0 {
+            outcome.errors.first_byte_timeout = 30;
+        }
+        self.left_s = if is_overloaded { self.leaves_s } else { (self.left_s - seconds).max(0.0) };
+        Ok(outcome)
+    }
+
+    fn ask(&mut self, plan: &Plan) -> Result<Outcome, Error> {
+        let took_s = self.left_s.min(plan.timeout_s) + 0.001;
+        let mut outcome = Outcome { requests: 1, ..Outcome::empty(plan) };
+        outcome.response_time_us.max = (took_s * 1e6) as u64;
+        if self.left_s > plan.timeout_s {
+            (outcome.requests, outcome.errors.first_byte_timeout) = (0, 1);
+        }
+        self.left_s = (self.left_s - took_s).max(0.0);
+        Ok(outcome)
+    }
+
+    fn pause(&mut self, time: Duration) -> Result<(), Error> {
+        self.left_s = (self.left_s - time.as_secs_f64()).max(0.0);
+        self.paused += time;
+        Ok(())
+    }
+}
+
+/// What is found on a server that an overload leaves with so much to do, and how often waiting for it was told of.
+fn backlogged(leaves_s: f64) -> (Capacity, u32) {
+    let mut server = Backlogged { leaves_s, left_s: 0.0, paused: Duration::ZERO };
+    let mut told = 0;
+    let search = search_of(What::Clients, "errors<0.1%", 1000.0);
+    let found = search_by(&search, &mut server, &mut |news| {
+        told += u32::from(matches!(news, News::Draining(_)));
+    });
+    assert_eq!(server.paused.is_zero(), told == 0);
+    (found.unwrap(), told)
+}
+
+#[test]
+fn what_an_overloaded_probe_leaves_behind_does_not_spoil_the_next() {
+    let (found, told) = backlogged(10.0);
+    assert!((98.0..=100.0).contains(&found.at_least) && found.confirmed, "{found:?}");
+    assert!(
+        told > 0 && found.spoilt() == 0 && found.probes.iter().all(|probe| !probe.undrained),
+        "{found:?}"
+    );
+    assert_eq!(backlogged(0.0).1, 0, "what leaves nothing behind is not waited for");
+}
+
+#[test]
+fn a_probe_of_a_server_that_does_not_drain_in_time_is_suspect_and_says_so() {
+    let (found, _) = backlogged(1000.0);
+    let first = found.probes.iter().find(|probe| probe.undrained).unwrap();
+    let before = found.probes.iter().take_while(|probe| !probe.undrained);
+    assert!(before.last().is_some_and(|probe| !probe.kept), "only what follows an overload: {found:?}");
+    let why = first.reasons.last().unwrap();
+    assert!(why.starts_with("suspect: the server had not drained "), "{why}");
+    assert!(found.spoilt() > 0 && found.at_least < 98.0, "{found:?}");
+}
