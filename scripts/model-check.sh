@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the queues and the inbox under shuttle, which chooses the order in which their threads run and reports any order
+# Runs the queues, with workers that come and go, and the inbox under shuttle, which chooses the order in which their threads run and reports any order
 # in which a job is lost or a thread sleeps on. In a directory of its own, as everything is built anew for it.
 set -eu
 cd "$(dirname "$0")/.."

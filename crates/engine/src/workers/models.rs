@@ -13,6 +13,10 @@ fn check(kind: topology::Queue, order: Order) {
         nothing_is_slept_through(Setup { count, most: count, capacity: 2, queue: kind, order });
     }
     work_is_shared(Setup { count: 2, most: 2, capacity: 2, queue: kind, order });
+    for (then, at_once) in [(&[1][..], true), (&[1], false), (&[1, 2], true)] {
+        let setup = Setup { count: 2, most: 2, capacity: 2, queue: kind, order };
+        who_leaves_leaves_nothing_behind(setup, then, at_once);
+    }
 }
 
 fn submit(queue: &dyn Queue<usize>, job: usize, class: Class) -> bool {
@@ -91,6 +95,67 @@ fn work_is_shared(setup: Setup) {
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     };
     shuttle::check_random(model, SCHEDULES);
+    shuttle::check_pct(model, SCHEDULES, 3);
+}
+
+/// The life of a worker of a crew whose size changes, as [`Shift::run`] has it.
+fn live(queue: &dyn Queue<usize>, crew: &Crew, worker: usize, done: &mpsc::Sender<usize>) {
+    loop {
+        match queue.next(worker, crew) {
+            Some(job) => done.send(job).unwrap(),
+            None if crew.leaves(worker) => return,
+            None => {}
+        }
+    }
+}
+
+/// Whatever is taken in is done while workers leave and come back, by those that are there then. They are roused for that
+/// `at_once`, or late: one that is to leave is then woken for a job, and has to pass it on.
+fn who_leaves_leaves_nothing_behind(setup: Setup, then: &'static [usize], at_once: bool) {
+    let model = move || {
+        let queue: Arc<dyn Queue<usize>> = queue(&setup).into();
+        let crew = Arc::new(Crew::new(setup.most));
+        let (done, seen) = mpsc::channel();
+        let hire = {
+            let (queue, crew) = (queue.clone(), crew.clone());
+            move |place: usize| {
+                let (queue, crew, done) = (queue.clone(), crew.clone(), done.clone());
+                thread::spawn(move || live(&*queue, &crew, place, &done))
+            }
+        };
+        let mut workers: Vec<_> = crew.want(setup.count).into_iter().map(&hire).collect();
+        let resizing = {
+            let (queue, crew) = (queue.clone(), crew.clone());
+            thread::spawn(move || {
+                let mut hired = Vec::new();
+                for wanted in then {
+                    // As `Workers::resize` does it.
+                    let places = crew.want(*wanted);
+                    if at_once {
+                        queue.rouse();
+                    }
+                    hired.extend(places.into_iter().map(&hire));
+                }
+                hired
+            })
+        };
+        let giver = {
+            let queue = queue.clone();
+            thread::spawn(move || {
+                (0..3).filter(|job| submit(&*queue, *job, Class::Normal)).collect::<Vec<usize>>()
+            })
+        };
+        let taken_in = giver.join().unwrap();
+        // Before the queue is closed, as above.
+        let mut done: Vec<usize> = taken_in.iter().map(|_| seen.recv().unwrap()).collect();
+        workers.extend(resizing.join().unwrap());
+        crew.close();
+        queue.close();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        done.sort_unstable();
+        assert_eq!((done, queue.len()), (taken_in, 0));
+    };
+    shuttle::check_random(model.clone(), SCHEDULES);
     shuttle::check_pct(model, SCHEDULES, 3);
 }
 
