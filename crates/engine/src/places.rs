@@ -30,7 +30,12 @@ impl Places {
 
     /// How many could be taken.
     pub(crate) fn free(&self) -> usize {
-        let own = self.capacity.saturating_sub(self.taken());
+        self.room(0)
+    }
+
+    /// How many could be taken so that so many of its own stay free.
+    pub(crate) fn room(&self, keeping: usize) -> usize {
+        let own = self.capacity.saturating_sub(self.taken() + keeping);
         self.all.as_ref().map_or(own, |all| own.min(all.free()))
     }
 

@@ -252,23 +252,39 @@ fn starter(
     Box::new(move || {
         let (begun, begins) = mpsc::channel();
         let thread = thread::Builder::new().name(name).spawn(move || {
-            let up = Cell::new(false);
+            let (up, fatal) = (Cell::new(false), Fatal(Some(stop)));
             let result = body(&|| {
                 up.set(true);
                 let _ = begun.send(Ok(()));
             });
+            if result.is_ok() || !up.get() {
+                fatal.was_not();
+            }
             if !up.get() {
                 let _ = begun.send(result);
                 return;
-            }
-            if result.is_err() {
-                stop.set();
             }
             let _ = report.send(Report::Ended(result));
         })?;
         begins.recv().map_err(|_| io::Error::other("it panicked as it started"))??;
         Ok(thread)
     })
+}
+
+/// Ends the server when it is dropped, also by a panic: one thread that cannot go on must not leave a part of it deaf.
+struct Fatal(Option<Stop>);
+
+impl Fatal {
+    /// The thread has come to a proper end.
+    fn was_not(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Fatal {
+    fn drop(&mut self) {
+        self.0.iter().for_each(Stop::set);
+    }
 }
 
 impl Running {
@@ -280,10 +296,10 @@ impl Running {
     ) -> io::Result<()> {
         let (report, stop) = (report.clone(), self.stop.clone());
         let thread = thread::Builder::new().name(name).spawn(move || {
+            let fatal = Fatal(Some(stop));
             let result = body(&|| drop(report.send(Report::Up)));
-            if result.is_err() {
-                // One thread that cannot go on ends the server, rather than leaving a part of it deaf.
-                stop.set();
+            if result.is_ok() {
+                fatal.was_not();
             }
             let _ = report.send(Report::Ended(result));
         });

@@ -5,16 +5,20 @@ use std::collections::BinaryHeap;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// Nanoseconds since this process first asked; [`NEVER`] for no deadline. Half the size of an `Instant`, and compared, moved
+/// Nanoseconds since about when this process first asked; [`NEVER`] for no deadline. Half the size of an `Instant`, and compared, moved
 /// and added to in one instruction.
 pub type Nanos = u64;
 
 /// No deadline.
 pub const NEVER: Nanos = Nanos::MAX;
 
-/// A moment as drivers and deadlines count it; 0 for one before this process first asked.
+/// A moment as drivers and deadlines count it; 0 for one long before this process first asked.
 pub fn nanos(at: Instant) -> Nanos {
-    static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+    // A little before, since what is asked about was looked at already.
+    static EPOCH: LazyLock<Instant> = LazyLock::new(|| {
+        let now = Instant::now();
+        now.checked_sub(Duration::from_secs(60)).unwrap_or(now)
+    });
     // A moment 584 years from now is not reached; the cast cannot lose anything before that.
     at.saturating_duration_since(*EPOCH).as_nanos() as Nanos
 }

@@ -58,8 +58,8 @@ fn observed_otherwise(outcome: &Outcome, server: &ServerUse) -> Option<String> {
 fn busy_together(outcome: &Outcome, beside: &Outcome) -> Option<String> {
     let shares = [outcome, beside].map(|load| load.client.busiest_thread_share);
     let share = shares[0] + shares[1];
-    let both_have = |core: &usize| beside.plan.cpus.contains(core);
-    let is_shared = outcome.plan.cpus.iter().any(both_have);
+    // Of several cores nobody knows which of them the busiest threads were on.
+    let is_shared = outcome.plan.cpus.len() == 1 && outcome.plan.cpus == beside.plan.cpus;
     let is_said = shares.iter().any(|share| *share > CLIENT_SHARE);
     (is_shared && share > CLIENT_SHARE && !is_said).then(|| {
         format!(

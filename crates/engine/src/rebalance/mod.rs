@@ -84,7 +84,7 @@ impl Seat {
 
     /// Places that those that move may take now.
     fn room(&self) -> usize {
-        self.places.free().saturating_sub(self.kept_free())
+        self.places.room(self.kept_free())
     }
 
     /// Takes one of them.
@@ -150,8 +150,10 @@ impl Exchange {
         let own = || Some((reactor, self.seats[reactor].places.take(0)?));
         self.relief(reactor).or_else(own).or_else(|| {
             let started = &self.seats[..self.shift.started().min(self.seats.len())];
-            let mut order: Vec<usize> = (0..started.len()).collect();
-            order.sort_by_key(|index| (self.rests(*index), started[*index].places.taken()));
+            let free = |index: &usize| started[*index].places.free() > 0;
+            let mut order: Vec<usize> = (0..started.len()).filter(free).collect();
+            // Each is looked at once: they change all the time, and sorting may panic where no order holds.
+            order.sort_by_cached_key(|index| (self.rests(*index), started[*index].places.taken()));
             order.into_iter().find_map(|index| Some((index, started[index].places.take(0)?)))
         })
     }
@@ -175,10 +177,14 @@ impl Exchange {
                 Ok(None)
             }
             // That reactor is about to end, and so are all of them.
-            Err(Arrival { fd, peer, .. }) => match self.seats[reactor].places.take(0) {
-                Some(place) => Ok(Some(Arrival { fd, peer, answers: 0, place })),
-                None => Err((fd, peer)),
-            },
+            Err(Arrival { fd, peer, place, .. }) => {
+                // It may be the last of all.
+                drop(place);
+                match self.seats[reactor].places.take(0) {
+                    Some(place) => Ok(Some(Arrival { fd, peer, answers: 0, place })),
+                    None => Err((fd, peer)),
+                }
+            }
         }
     }
 

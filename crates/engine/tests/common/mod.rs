@@ -95,6 +95,7 @@ pub(crate) fn connect(running: &Running) -> TcpStream {
 }
 
 /// Sends a line and expects it back.
+#[allow(dead_code, reason = "each test file uses its own part")]
 pub(crate) fn expect_echo(stream: &mut TcpStream, line: &[u8]) {
     stream.write_all(line).unwrap();
     let mut back = vec![0; line.len()];

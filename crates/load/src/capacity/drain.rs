@@ -12,6 +12,9 @@ use crate::verdict::failed;
 /// Longest wait for a server to drain, in what it takes to ask and the pauses between.
 pub(super) const LONGEST: Duration = Duration::from_secs(30);
 
+/// The least time-out that a plan can have, in seconds.
+const LEAST_TIMEOUT_S: f64 = 0.001;
+
 /// Time between two requests that ask whether it has.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -66,7 +69,7 @@ impl Drain {
         let Some(idle) = self.idle else { return Ok(None) };
         let mut waited = Duration::ZERO;
         loop {
-            let timeout_s = self.single.timeout_s.min((LONGEST - waited).as_secs_f64());
+            let timeout_s = self.single.timeout_s.min((LONGEST - waited).as_secs_f64()).max(LEAST_TIMEOUT_S);
             let answer = means.ask(&Plan { timeout_s, ..self.single.clone() })?;
             let took = proper(&answer);
             if took.is_some_and(|took| took <= idle * TIMES + SLACK) {
@@ -123,6 +126,7 @@ mod tests {
 
         fn ask(&mut self, plan: &Plan) -> Result<Outcome, Error> {
             assert_eq!((plan.connections, plan.stop, plan.warmup_s), (1, Stop::Requests(1), 0.0));
+            plan.validate()?;
             let (us, status) = self.answers[self.asked.min(self.answers.len() - 1)];
             self.asked += 1;
             self.clock += Duration::from_micros(us);
@@ -157,6 +161,13 @@ mod tests {
         assert_eq!(then(&[(4_001, 200), (2_000_000, 200), (1_000, 200)]).1, 6);
         let (said, _, clock) = then(&[(2_000_000, 200), (1_000, 200)]);
         assert_eq!((said, clock), (None, Duration::from_micros(11_500 + 2_000_000 + 100_000 + 1_000)));
+    }
+
+    #[test]
+    fn the_last_of_the_wait_may_be_shorter_than_any_time_out() {
+        // 299 of these and the pauses between take 29.9996 s.
+        let (said, asked, _) = waited(&[&IDLE_US[..], &[(333, 503)]].concat());
+        assert!(said.is_some() && asked == 3 + 300, "{said:?} {asked}");
     }
 
     #[test]
