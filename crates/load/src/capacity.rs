@@ -3,9 +3,9 @@
 //! The level (requests per second in open loop, or simultaneous clients in closed loop) is doubled until the target is
 //! missed, and the interval between the last level that kept it and the first that missed it is halved until it is narrow
 //! enough. Where a client waited about as long as its probe, it may have been answered only since the load had ended: then the
-//! probe is made again, longer than an answer may take. A level that missed is tried again, and counts as missed only if it misses twice in three; the level that is
-//! the answer is tried again at the end, three times as long. Before each probe the server is waited for until it has done with
-//! what the last one left behind, so that a level is not blamed for the one before.
+//! probe is made again, longer than an answer may take. A level that missed is tried again, and counts as missed only if it
+//! misses twice in three; the level that is the answer is tried again at the end, three times as long. Before each probe the
+//! server is waited for until it has done with what the last one left behind, so that a level is not blamed for the one before.
 
 mod drain;
 mod hunt;
@@ -24,27 +24,6 @@ use crate::plan::{Arrivals, Plan, Rate, Spacing, Stop};
 use crate::progress::Progress;
 use crate::run::run_until;
 use crate::threshold::Threshold;
-
-/// Most probes of one search.
-const MOST_PROBES: usize = 60;
-
-/// Steps that the search goes down at the end, if its answer does not last.
-const CONFIRMATIONS: u32 = 5;
-
-/// Answers beyond those that are needed, as a factor: some are late.
-const SPARE: f64 = 1.2;
-
-/// Share of a probe that a client may have waited before it looks as if it waited for the end of the load.
-const WAITED: f64 = 0.9;
-
-/// How much longer than the longest answer that may be a probe is then.
-const BEYOND: f64 = 1.1;
-
-/// Longest probe, in seconds.
-const LONGEST_S: f64 = 600.0;
-
-/// Times a rate is halved at the start before the search gives up; clients are halved down to one.
-const HALVINGS: u32 = 4;
 
 /// Descriptors that are kept for the program itself.
 const DESCRIPTORS_KEPT: u64 = 64;

@@ -5,15 +5,12 @@ use std::time::Duration;
 use super::{Means, News};
 use crate::error::Error;
 use crate::outcome::Outcome;
-use crate::plan::{Arrivals, Plan, Stop};
+use crate::plan::{Arrivals, LEAST_TIMEOUT_S, Plan, Stop};
 use crate::report::duration;
 use crate::verdict::failed;
 
 /// Longest wait for a server to drain, in what it takes to ask and the pauses between.
-pub(super) const LONGEST: Duration = Duration::from_secs(30);
-
-/// The least time-out that a plan can have, in seconds.
-const LEAST_TIMEOUT_S: f64 = 0.001;
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// Time between two requests that ask whether it has.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -1,13 +1,31 @@
 //! A search under way: going up, halving, and trying again what was found.
 
-use super::{
-    BEYOND, CONFIRMATIONS, Capacity, Drain, End, HALVINGS, LONGEST_S, MOST_PROBES, Means, News, Probe, SPARE,
-    Search, WAITED, What, at_level,
-};
+use super::{Capacity, Drain, End, Means, News, Probe, Search, What, at_level};
 use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::threshold::Threshold;
 use crate::verdict;
+
+/// Most probes of one search.
+const MOST_PROBES: usize = 60;
+
+/// Steps that the search goes down at the end, if its answer does not last.
+const CONFIRMATIONS: u32 = 5;
+
+/// Answers beyond those that are needed, as a factor: some are late.
+const SPARE: f64 = 1.2;
+
+/// Share of a probe that a client may have waited before it looks as if it waited for the end of the load.
+const WAITED: f64 = 0.9;
+
+/// How much longer than the longest answer that may be a probe is then.
+const BEYOND: f64 = 1.1;
+
+/// Longest probe, in seconds.
+const LONGEST_S: f64 = 600.0;
+
+/// Times a rate is halved at the start before the search gives up; clients are halved down to one.
+const HALVINGS: u32 = 4;
 
 /// A search under way.
 pub(super) struct Hunt<'a> {

@@ -9,6 +9,9 @@ use crate::target::Target;
 /// Longest time a plan may ask for, in seconds: a week.
 const LONGEST_S: f64 = 7.0 * 86_400.0;
 
+/// The least time-out that a plan may have, in seconds.
+pub(crate) const LEAST_TIMEOUT_S: f64 = 0.001;
+
 /// Descriptors a load needs beside those of its connections.
 pub(super) const DESCRIPTORS_BESIDE: u64 = 32;
 
@@ -89,9 +92,11 @@ impl Plan {
             Stop::Requests(_) => ("duration", 1.0),
             Stop::Seconds(seconds) => ("duration", seconds),
         };
-        for (what, seconds, least) in
-            [(what, seconds, 0.001), ("warm-up", self.warmup_s, 0.0), ("time-out", self.timeout_s, 0.001)]
-        {
+        for (what, seconds, least) in [
+            (what, seconds, 0.001),
+            ("warm-up", self.warmup_s, 0.0),
+            ("time-out", self.timeout_s, LEAST_TIMEOUT_S),
+        ] {
             if !(least..=LONGEST_S).contains(&seconds) {
                 return bad(format!("{what} of {seconds} s: must be {least} s to {LONGEST_S} s"));
             }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::Link;
 
+pub(crate) use check::LEAST_TIMEOUT_S;
+
 /// A load against one URL. `Plan::new(url)` is a complete plan, of a closed loop; its fields can then be changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
