@@ -7,7 +7,7 @@ use load::sample::ServerUse;
 use load::{Client, Distribution, Outcome, Stop, Verdict};
 
 use crate::key::{CellKey, SEARCHED};
-use crate::plan::Plan;
+use crate::plan::{Plan, nowhere};
 use crate::results::{Results, Run, SCHEMA};
 
 /// A cell of a target at a number of connections.
@@ -24,7 +24,7 @@ pub(crate) fn measured(key: &CellKey, rate: f64, cpu_us: f64) -> (Outcome, Serve
     let plan = load::Plan {
         connections: key.connections,
         stop: Stop::Seconds(1.0),
-        ..load::Plan::new(format!("http://127.0.0.1:1{}", key.path))
+        ..load::Plan::new(format!("http://{}{}", nowhere(), key.path))
     };
     let outcome = Outcome {
         threads: 1,

@@ -12,6 +12,7 @@ mod search;
 mod without;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -201,6 +202,11 @@ fn one() -> u32 {
 
 fn three() -> u32 {
     3
+}
+
+/// Where a load goes that is only looked at: nobody serves there.
+pub(crate) fn nowhere() -> SocketAddr {
+    ([127, 0, 0, 1], 1).into()
 }
 
 /// Seconds that starting and stopping a server takes beside the load, for the estimate.

@@ -7,7 +7,7 @@ use load::{Arrivals, Spacing, Stop};
 use serde::Deserialize;
 
 use super::explain::Problem;
-use super::{Engine, Plan, filled};
+use super::{Engine, Plan, filled, nowhere};
 use crate::key::CellKey;
 
 /// How long a response may take, in seconds: source D's limit.
@@ -159,9 +159,8 @@ pub(super) fn arrivals(rate: &str, seed: u64, think_s: f64) -> Result<Arrivals, 
 
 /// Whether the load of every cell can be read, before the first is run.
 pub(super) fn check(plan: &Plan) -> Result<(), Problem> {
-    let nowhere = ([127, 0, 0, 1], 1).into();
     plan.cells().iter().try_for_each(|cell| {
-        let known = plan.load_of(cell, 0, nowhere).and_then(|_| plan.engine_of(cell));
+        let known = plan.load_of(cell, 0, nowhere()).and_then(|_| plan.engine_of(cell));
         known.map(|_| ()).map_err(|text| Problem::at("load", text))
     })
 }

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use load::capacity::{self, What, most_clients};
 use serde::Deserialize;
 
-use super::Plan;
 use super::explain::Problem;
+use super::{Plan, nowhere};
 use crate::key::CellKey;
 
 /// How narrow the answer is if nothing is said, in per cent.
@@ -78,10 +78,6 @@ impl Plan {
         let doublings = (search.most / search.start.unwrap_or(1.0)).log2().max(0.0) + 1.0;
         Some((doublings + HALVINGS) * (self.duration_s + self.warmup_s) + LAST_LOOK * self.duration_s)
     }
-}
-
-fn nowhere() -> SocketAddr {
-    ([127, 0, 0, 1], 1).into()
 }
 
 /// The rules of a search.
