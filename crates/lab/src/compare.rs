@@ -1,7 +1,7 @@
 //! Two results of the same experiment side by side: two versions, two hosts, and whether one is worse.
 
 use crate::key::CellKey;
-use crate::report::number;
+use crate::report::{interval, number};
 use crate::results::{Estimate, Results, Run};
 use crate::stats::{choose, permutation_p, ratio, rejected};
 
@@ -74,9 +74,7 @@ pub fn text(first: &Results, second: &Results, changes: &[Change]) -> String {
     }
     let show = |change: &Change, word: &str| {
         let Change { cell, figure, ratio, .. } = change;
-        let interval = ratio.interval();
-        let interval =
-            interval.map_or("n/a".into(), |(low, high)| format!("{} to {}", number(low), number(high)));
+        let interval = interval(ratio, " to ");
         format!("{word:<7} {cell}: {figure} {} x [{interval}]\n", number(ratio.median))
     };
     let is_unclear = |change: &Change| change.ratio.interval().is_none();

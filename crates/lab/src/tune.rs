@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::campaign::Progress;
 use crate::error::Error;
-use crate::report::number;
+use crate::report::{interval, number};
 use crate::results::{Cell, Results, fastest};
 use crate::run::{Options, Summary, run};
 
@@ -154,13 +154,11 @@ fn choose(results: &Results) -> Option<(BTreeMap<String, String>, String)> {
         ..FEWEST => " It was looked at too few times for an interval: give the search a larger --budget.",
         _ => "",
     };
-    let interval = rate.interval();
-    let interval =
-        interval.map_or("n/a".into(), |(low, high)| format!("{} to {}", number(low), number(high)));
     let why = format!(
-        "{} answers {} requests per second [{interval}]{beside}. It was chosen because {cheapest}.{doubt}",
+        "{} answers {} requests per second [{}]{beside}. It was chosen because {cheapest}.{doubt}",
         best.key.contender(),
         number(rate.median),
+        interval(&rate, " to "),
     );
     Some((settings, why))
 }

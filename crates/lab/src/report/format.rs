@@ -50,8 +50,12 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]], is_number: impl Fn(u
 
 /// How many clients are held: `at least 9,968 [9,968, 9,968]` where it may be more, and whether that was for long.
 pub(crate) fn held_by(held: &Held) -> String {
-    let brief = if held.brief { ", but not for long" } else { "" };
-    format!("{}{brief}", clients(held))
+    format!("{}{}", clients(held), if_brief(held))
+}
+
+/// What is added to what is held where that was not for long.
+pub(crate) fn if_brief(held: &Held) -> &'static str {
+    if held.brief { ", but not for long" } else { "" }
 }
 
 /// The same without whether it was for long.
@@ -67,14 +71,19 @@ pub(super) fn connections(cell: &Cell) -> String {
 /// `median [low, high]`, `median [n/a]` where one round has no interval, or n/a.
 pub(crate) fn estimate(estimate: Option<Estimate>) -> String {
     let Some(estimate) = estimate else { return "n/a".into() };
-    let interval = estimate.interval();
-    let interval = interval.map_or("n/a".into(), |(low, high)| format!("{}, {}", number(low), number(high)));
-    format!("{} [{interval}]", number(estimate.median))
+    format!("{} [{}]", number(estimate.median), interval(&estimate, ", "))
 }
 
-/// What is added to how a budget came out.
-pub(super) fn by_one_round(budget: &BudgetOutcome) -> &'static str {
-    if budget.is_of_one_round() { " by one round alone" } else { "" }
+/// The ends of the interval of an estimate and what is between them, or n/a where one round has none.
+pub(crate) fn interval(estimate: &Estimate, between: &str) -> String {
+    let ends = estimate.interval();
+    ends.map_or("n/a".into(), |(low, high)| format!("{}{between}{}", number(low), number(high)))
+}
+
+/// How a budget came out, with the word for one that is missed: `met by one round alone`.
+pub(super) fn came_out(budget: &BudgetOutcome, missed: &str) -> String {
+    let word = if budget.met { "met" } else { missed };
+    format!("{word}{}", if budget.is_of_one_round() { " by one round alone" } else { "" })
 }
 
 /// Why a claim is undecided, to be added to it.

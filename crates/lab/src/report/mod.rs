@@ -19,7 +19,7 @@ mod tables;
 mod text;
 
 pub use experiment::{html, html_with_surfaces};
-pub(crate) use format::{clients, columns, counted, held_by, number};
+pub(crate) use format::{clients, columns, counted, held_by, if_brief, interval, number};
 pub use knee::knee;
 pub use single::single;
 pub use text::{markdown, text_table};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::chart::Chart;
-use super::format::{because, by_one_round, connections, escape, estimate};
+use super::format::{because, came_out, connections, escape, estimate};
 use crate::results::{Judgement, Results};
 
 /// A table from a heading and rows of cells that are escaped already.
@@ -70,11 +70,11 @@ pub(super) fn budgets(results: &Results) -> String {
         return String::new();
     }
     let rows = results.budgets.iter().map(|budget| {
-        let (class, word) = if budget.met { ("VALID", "met") } else { ("INVALID", "missed") };
+        let class = if budget.met { "VALID" } else { "INVALID" };
         vec![
             escape(&budget.text),
             estimate(budget.ratio),
-            format!("<span class=\"{class}\">{word}{}</span>", by_one_round(budget)),
+            format!("<span class=\"{class}\">{}</span>", came_out(budget, "missed")),
         ]
     });
     format!("<h2>Budgets</h2>{}", table("figures", &["budget", "ratio", ""], rows))

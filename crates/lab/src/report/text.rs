@@ -1,6 +1,6 @@
 //! Results as text: aligned columns for a terminal, and Markdown.
 
-use super::format::{because, by_one_round, columns, connections, estimate, number};
+use super::format::{because, came_out, columns, connections, estimate, number};
 use crate::noise;
 use crate::results::{Cell, Results};
 
@@ -13,8 +13,7 @@ pub fn text_table(results: &Results) -> String {
     rows.extend(results.cells.iter().map(row));
     let mut text = columns(&rows, |column| column >= 2);
     for budget in &results.budgets {
-        let word = if budget.met { "met" } else { "MISSED" };
-        let word = format!("{word}{}", by_one_round(budget));
+        let word = came_out(budget, "MISSED");
         text += &format!("\nbudget {word}: {}: ratio {}", budget.text, estimate(budget.ratio));
     }
     text += if results.budgets.is_empty() { "" } else { "\n" };
@@ -69,8 +68,7 @@ pub fn markdown(results: &Results) -> String {
         text += &format!("| {} |\n", row(cell).map(|cell| cell.replace('|', "\\|")).join(" | "));
     }
     for budget in &results.budgets {
-        let word = if budget.met { "met" } else { "**missed**" };
-        let word = format!("{word}{}", by_one_round(budget));
+        let word = came_out(budget, "**missed**");
         text += &format!("\n- budget {word}: {}: ratio {}", budget.text, estimate(budget.ratio));
     }
     for claim in &results.claims {

@@ -5,7 +5,7 @@ use load::capacity::{Capacity, End};
 use super::findings::{for_want_of_rounds, list};
 use super::{groups, over};
 use crate::key::CellKey;
-use crate::report::{clients, held_by, number};
+use crate::report::{clients, held_by, if_brief, number};
 use crate::results::{Cell, Held, Results, Run, fastest};
 use crate::stats::estimate;
 
@@ -44,8 +44,7 @@ pub(super) fn sentences(results: &Results) -> Vec<String> {
         sentences.extend(most(results, &cells));
         sentences.extend(cells.iter().map(|(cell, held)| {
             let (name, at) = (cell.key.contender(), cell.key.circumstances());
-            let brief = if held.brief { ", but not for long" } else { "" };
-            format!("{at}: {name} holds {} clients{brief}; {}.", clients(held), held.why)
+            format!("{at}: {name} holds {} clients{}; {}.", clients(held), if_brief(held), held.why)
         }));
     }
     sentences
