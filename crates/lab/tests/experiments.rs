@@ -1,5 +1,7 @@
 //! Whole experiments over real processes: what they find, how they end, and that nothing is left behind.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,22 +11,11 @@ use std::time::{Duration, Instant};
 use lab::{Options, Results, Summary, Verdict};
 use tempfile::TempDir;
 
-/// The helper, which Cargo builds beside the tests.
-fn helper() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    tests.parent().unwrap().parent().unwrap().join("examples/lab-test-helper")
-}
+use common::{helper, served};
 
 /// A plan of the helper's server in some modes, called by them.
 fn plan(modes: &[&str], rest: &str) -> String {
-    let mut plan = String::from("title = \"t\"\npaths = [\"/x\"]\nwarmup_s = 0.05\n");
-    plan += &format!("{rest}\n[[file]]\npath = \"x\"\nbytes = 2\n");
-    for mode in modes {
-        plan += &format!(
-            "[[target]]\nname = \"{mode}\"\ncommand = [\"{{bin_dir}}/lab-test-helper\", \"serve\", \"{{port}}\", \"{mode}\"]\n"
-        );
-    }
-    plan
+    format!("title = \"t\"\npaths = [\"/x\"]\nwarmup_s = 0.05\n{rest}\n{}", served(modes))
 }
 
 const SHORT: &str = "connections = [2]\nduration_s = 0.2\nrounds = 1";

@@ -1,30 +1,20 @@
 //! Searches for the most clients, over real processes: what they find, how they end, and how they go on.
 
+mod common;
+
 use std::fs;
-use std::path::PathBuf;
 
 use lab::{Options, Results, Summary};
 use load::Switch;
 use load::capacity::End;
 use tempfile::TempDir;
 
-/// The helper, which Cargo builds beside the tests.
-fn helper() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    tests.parent().unwrap().parent().unwrap().join("examples/lab-test-helper")
-}
+use common::{helper, served};
 
 /// An experiment that searches what the helper's server holds in some modes, called by them, and where it is kept.
 fn searching(modes: &[&str], rest: &str) -> (Options, TempDir) {
-    let mut plan = format!("title = \"t\"\npaths = [\"/x\"]\nduration_s = 0.3\n{rest}\n");
-    for mode in modes {
-        plan += &format!(
-            "[[target]]\nname = \"{mode}\"\n\
-             command = [\"{{bin_dir}}/lab-test-helper\", \"serve\", \"{{port}}\", \"{mode}\"]\n"
-        );
-    }
+    let plan = format!("title = \"t\"\npaths = [\"/x\"]\nduration_s = 0.3\n{rest}\n{}", served(modes));
     let out = tempfile::tempdir().unwrap();
-    plan += "[[file]]\npath = \"x\"\nbytes = 2\n";
     let options = Options::new("test", plan, out.path().join("out"), helper());
     (options, out)
 }
