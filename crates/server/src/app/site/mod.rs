@@ -74,6 +74,11 @@ impl Site {
         if let Some(representation) = self.caches.mine().fresh(path, codings, now) {
             return Ok(representation.clone());
         }
+        self.look_again(path, codings, now)
+    }
+
+    /// The same where the cache has nothing fresh: the file is looked at, and read unless it is as it was.
+    fn look_again(&self, path: &str, codings: Codings, now: Instant) -> Result<Arc<Representation>, Missing> {
         let found = find(&self.root, &self.settings, path)?;
         let variant = Variant::choose(&self.root, found, codings, self.compressor.as_ref())?;
         if let Some(representation) = self.caches.mine().still(path, codings, &variant, now) {
@@ -94,7 +99,7 @@ impl Site {
             present(head, representation, response);
             return Ok(());
         }
-        match self.representation(head.path(), codings, request.now) {
+        match self.look_again(head.path(), codings, request.now) {
             Ok(representation) => present(head, &representation, response),
             Err(Missing::NoIndex(directory)) if self.settings.listing => {
                 list(&self.root, &self.settings, &directory, head, response)?;
