@@ -56,17 +56,6 @@ model = "reactor-pool"
 args = ["--workloads", "--workers", "4"]
 "#;
 
-/// The same, and what it has answered in a log.
-fn four_workers_with_a_log() -> String {
-    FOUR_WORKERS.replace("\"4\"", "\"4\", \"--access-log\", \"{dir}/access\"")
-}
-
-/// How many requests for work the server of this run has written down.
-fn written(out: &Path, run: usize) -> u64 {
-    let log = fs::read_to_string(out.join(format!("logs/{run:05}-pool/access"))).unwrap();
-    log.lines().filter(|line| line.contains("/work?sleep=10ms")).count() as u64
-}
-
 /// Writes an experiment into a file of that name, and says where it is.
 fn experiment(dir: &Path, name: &str, text: &str) -> PathBuf {
     let file = dir.join(name).with_extension("toml");
@@ -86,6 +75,22 @@ fn run(file: &Path, out: &Path) -> Value {
 
 fn results(out: &Path) -> Value {
     serde_json::from_slice(&fs::read(out.join("results.json")).unwrap()).unwrap()
+}
+
+/// The runs of an experiment that begins like this, on a pool of four workers; each with how many requests for work its server
+/// has written into its log.
+fn runs_with_a_log(text: &str) -> Vec<(Value, u64)> {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let pool = FOUR_WORKERS.replace("\"4\"", "\"4\", \"--access-log\", \"{dir}/access\"");
+    let results = run(&experiment(dir.path(), "logged", &[text, &pool].concat()), &out);
+    let runs = results["runs"].as_array().unwrap().iter().enumerate();
+    let with_its_log = |(number, run): (usize, &Value)| {
+        let log = fs::read_to_string(out.join(format!("logs/{number:05}-pool/access"))).unwrap();
+        let written = log.lines().filter(|line| line.contains("/work?sleep=10ms")).count();
+        (run.clone(), written as u64)
+    };
+    runs.map(with_its_log).collect()
 }
 
 #[test]
@@ -231,19 +236,15 @@ fn other_load_generators_find_what_ours_finds() {
     if !has("ab", "apache2-utils") || !has("wrk", "wrk") || !has("h2load", "nghttp2-client") {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
     let text = "title = \"t\"\npaths = [\"/work?sleep=10ms\"]\nconnections = [8]\nduration_s = 1\nrounds = 1\n[load]\n\
                 engine = \"{engine}\"\n[factor]\nengine = [\"plimsoll\", \"ab\", \"wrk\", \"h2load\"]\n";
-    let file = experiment(dir.path(), "tools", &[text, &four_workers_with_a_log()].concat());
-    let out = dir.path().join("out");
-    let results = run(&file, &out);
-    let runs = results["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 4, "{}", results["verdict"]);
-    for (number, run) in runs.iter().enumerate() {
+    let runs = runs_with_a_log(text);
+    assert_eq!(runs.len(), 4);
+    for (run, written) in runs {
         let (engine, outcome) = (&run["cell"]["condition"]["engine"], &run["outcome"]);
         // Whoever asks counts what the server has done, and takes no less for it than four workers that sleep half of
         // their 10 ms at least.
-        let (requests, written) = (outcome["requests"].as_u64().unwrap(), written(&out, number));
+        let requests = outcome["requests"].as_u64().unwrap();
         assert!(requests > 0 && requests <= written, "{engine}: {requests} of {written}");
         let rate = outcome["requests_per_second"].as_f64().unwrap();
         assert!(rate > 0.0 && rate <= 800.0, "{engine}: {rate}");
@@ -257,15 +258,11 @@ fn what_source_d_measured_with_finds_what_ours_finds() {
     if !has("tsung", "tsung") {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
     let text = "title = \"t\"\npaths = [\"/work?sleep=10ms&bytes=100\"]\nconnections = [8]\nclose = [false, true]\n\
                 duration_s = 2\nrounds = 1\n[load]\nengine = \"tsung\"\n";
-    let file = experiment(dir.path(), "tsung", &[text, &four_workers_with_a_log()].concat());
-    let out = dir.path().join("out");
-    let results = run(&file, &out);
-    let runs = results["runs"].as_array().unwrap();
+    let runs = runs_with_a_log(text);
     assert_eq!(runs.len(), 2);
-    for (number, run) in runs.iter().enumerate() {
+    for (run, written) in runs {
         let outcome = &run["outcome"];
         let (requests, seconds) =
             (outcome["requests"].as_u64().unwrap(), outcome["duration_s"].as_f64().unwrap());
@@ -274,7 +271,6 @@ fn what_source_d_measured_with_finds_what_ours_finds() {
         let rate = outcome["requests_per_second"].as_f64().unwrap();
         assert!((rate * seconds - requests as f64).abs() < 1e-6 * requests as f64, "{}: {rate}", run["cell"]);
         // The server has done what it counts, and that of the first second beside it.
-        let written = written(&out, number);
         assert!(requests > 0 && requests < written, "{}: {requests} of {written}", run["cell"]);
         let mean = outcome["response_time_us"]["mean"].as_f64().unwrap();
         assert!(mean >= 5_000.0, "{}: {mean}", run["cell"]);
@@ -285,15 +281,11 @@ fn what_source_d_measured_with_finds_what_ours_finds() {
 
 #[test]
 fn clients_like_source_as_find_what_ours_finds() {
-    let dir = tempfile::tempdir().unwrap();
     let text = "title = \"t\"\npaths = [\"/work?sleep=10ms\"]\nconnections = [8]\nclose = [true]\nduration_s = 1\n\
                 rounds = 1\n[load]\nengine = \"{engine}\"\n[factor]\nengine = [\"plimsoll\", \"webbench\"]\n";
-    let file = experiment(dir.path(), "webbench", &[text, &four_workers_with_a_log()].concat());
-    let out = dir.path().join("out");
-    let results = run(&file, &out);
-    let runs = results["runs"].as_array().unwrap();
+    let runs = runs_with_a_log(text);
     assert_eq!(runs.len(), 2);
-    for (number, run) in runs.iter().enumerate() {
+    for (run, written) in runs {
         let (engine, outcome) = (&run["cell"]["condition"]["engine"], &run["outcome"]);
         assert_eq!(outcome["driver"] == "blocking", engine == "webbench", "{}", outcome["driver"]);
         let errors = outcome["errors"].as_object().unwrap();
@@ -306,7 +298,6 @@ fn clients_like_source_as_find_what_ours_finds() {
         // However busy it is, the load counts what the server wrote down: the lab asks once whether it answers, and each client
         // may leave one request behind at the end.
         let counted = outcome["requests"].as_u64().unwrap() + outcome["drained"].as_u64().unwrap();
-        let written = written(&out, number);
         assert!((counted..=counted + 1 + 8).contains(&written), "{engine}: {counted} of {written}");
     }
 }
