@@ -77,9 +77,8 @@ fn own_factors(plan: &Plan) -> Result<(), Problem> {
             return Err(Problem::at(&key, text));
         }
     }
-    if let Some(name) = plan.conditions.iter().find(|name| !plan.factors.contains_key(*name)) {
-        let hint = did_you_mean(name, plan.factors.keys());
-        return Err(Problem::at("conditions", format!("there is no factor {name:?}{hint}")));
+    for name in &plan.conditions {
+        plan.levels_of(name).map_err(|why| Problem::at("conditions", why))?;
     }
     let mut words = plan.paths.iter().chain(plan.load_texts()).flat_map(|text| in_braces(text));
     match words.find(|word| !plan.factors.contains_key(*word)) {

@@ -88,21 +88,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Problem> {
                     format!("a claim names the target {:?}, which is not there{hint}", side.target),
                 );
             }
-            for (name, level) in &side.at {
-                let Some(levels) = plan.factors.get(name) else {
-                    let hint = did_you_mean(name, plan.factors.keys());
-                    return refuse(
-                        key,
-                        format!("a claim names the factor {name:?}, which is not there{hint}"),
-                    );
-                };
-                if !levels.contains(level) {
-                    return refuse(
-                        key,
-                        format!("a claim is for {name} {level}, which is none of its levels"),
-                    );
-                }
-            }
+            plan.check_levels(&side.at).or_else(|why| refuse(key, why))?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::explain::{Problem, did_you_mean};
+use super::explain::Problem;
 use super::{Level, Plan};
 use crate::key::CellKey;
 
@@ -40,15 +40,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Problem> {
                 "this leaves out everything: say at how many connections, or at which levels".into(),
             );
         }
-        for (name, level) in &without.at {
-            let Some(levels) = plan.factors.get(name) else {
-                let hint = did_you_mean(name, plan.factors.keys());
-                return refuse(".at", format!("there is no factor {name:?}{hint}"));
-            };
-            if !levels.contains(level) {
-                return refuse(".at", format!("{name} {level} is none of its levels"));
-            }
-        }
+        plan.check_levels(&without.at).or_else(|why| refuse(".at", why))?;
     }
     Ok(())
 }
