@@ -144,11 +144,6 @@ impl<F: Future<Output = ()>> Executor<F> {
         Ok(())
     }
 
-    /// Whether every slot is taken.
-    pub fn is_full(&self) -> bool {
-        self.free.borrow().is_empty()
-    }
-
     /// Tasks that have not ended.
     pub fn live(&self) -> usize {
         self.slots.len() - self.free.borrow().len()

@@ -1,4 +1,4 @@
-//! What the host grants this process: processor cores and file descriptors.
+//! What the host grants this process: processor cores, memory, threads and file descriptors.
 
 mod cgroup;
 
@@ -57,8 +57,8 @@ impl Memory {
         Memory { bytes: limit.unwrap_or(host), is_limited: limit.is_some() }
     }
 
-    /// Connections that take half of it at most, where that many reactors share them and so many there may be later on, each of
-    /// which brings slots for its equal share by then.
+    /// Connections that take half of it at most, which so many reactors share. There may be `most_reactors` later on, and
+    /// each that is added brings slots for its equal share by then.
     pub fn connections(self, reactors: usize, most_reactors: usize) -> u64 {
         // Rounded up, so that the sum is kept.
         let later: u64 = (reactors + 1..=most_reactors).map(|nth| CONNECTION_SLOT.div_ceil(nth as u64)).sum();
@@ -66,8 +66,8 @@ impl Memory {
     }
 }
 
-/// The share of the cgroup's memory limit that is in use, without the page cache; `None` without a limit. By the group on the
-/// path of which it is the largest.
+/// The share of the cgroup's memory limit that is in use, without the page cache: the largest of any group on the path;
+/// `None` without a limit.
 pub fn memory_in_use() -> Option<f64> {
     groups().memory_in_use()
 }
@@ -104,14 +104,20 @@ pub fn descriptor_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
+/// How many threads the cgroup allows, those of its other processes included: the lowest limit on the whole path; `None`
+/// for no limit.
+pub fn thread_limit() -> Option<u64> {
+    groups().thread_limit()
+}
+
 /// Descriptors that are kept for files, listening sockets and the like.
 const DESCRIPTORS_KEPT: u64 = 64;
 
 /// Connections for which memory is reserved by default, over all reactors, however many descriptors there are.
 const MOST_CONNECTIONS: u64 = 65_536;
 
-/// Bytes of memory of a slot, of which there is one for each connection that there may be: 2.4 KiB by what a server with
-/// `--connections 65000` has more than one with 1.
+/// Bytes of memory of a slot, of which there is one for each connection that there may be. Measured it is 2.4 KiB, by
+/// what a server with `--connections 65000` has more than one with 1.
 pub const CONNECTION_SLOT: u64 = 3 * 1024;
 
 /// Bytes of memory of the buffers that one connection may have at most.
@@ -134,9 +140,9 @@ pub enum Bound {
     Memory,
 }
 
-/// Connections to reserve memory for per reactor unless it is said how many, and what bounds them: what so many descriptors
-/// (`None` for no limit) and half of so much memory allow, where there may be `most_reactors` later on. Threads that own
-/// connections share one bound, as one reactor does.
+/// Connections to reserve memory for per reactor unless it is said how many, and what bounds them. They fit into so many
+/// descriptors (`None` for no limit) and into half of the memory, also where there are `most_reactors` later on. Threads
+/// that own connections share one bound, as one reactor does.
 pub fn connections(
     descriptors: Option<u64>,
     memory: Memory,

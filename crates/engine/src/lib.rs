@@ -12,6 +12,7 @@ pub mod histogram;
 pub mod host;
 pub mod inbox;
 mod interrupt;
+mod join;
 pub mod listen;
 mod lookout;
 pub mod meter;

@@ -169,14 +169,11 @@ fn find_place(
     exchange: Option<&Exchange>,
     reactor: usize,
     places: &Arc<Places>,
-    (fd, peer): Accepted,
+    accepted: Accepted,
 ) -> Result<Option<Arrival>, Accepted> {
     match exchange {
-        Some(exchange) => exchange.admit(reactor, (fd, peer)),
-        None => match places.take(0) {
-            Some(place) => Ok(Some(Arrival { fd, peer, answers: 0, place })),
-            None => Err((fd, peer)),
-        },
+        Some(exchange) => exchange.admit(reactor, accepted),
+        None => Arrival::new(accepted, places).map(Some),
     }
 }
 

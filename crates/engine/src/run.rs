@@ -17,6 +17,7 @@ use crate::driver::epoll::Epoll;
 use crate::driver::uring::Uring;
 use crate::host;
 use crate::inbox::Inbox;
+use crate::join;
 use crate::listen::{BACKLOG, listen_and_bind, local_address};
 use crate::lookout::Lookout;
 use crate::meter::Counters;
@@ -362,12 +363,7 @@ impl Running {
     /// # Errors
     /// Why a thread could not go on.
     pub fn join(self) -> io::Result<()> {
-        let mut result = Ok(());
-        for thread in self.threads {
-            if thread.join().is_err() {
-                result = Err(io::Error::other("a reactor panicked; this is a defect of the server"));
-            }
-        }
+        let mut result = join::all(self.threads);
         for report in self.reports.try_iter() {
             if let Report::Ended(ended) = report {
                 result = result.and(ended);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
+use crate::join;
 use crate::rebalance::Exchange;
 
 /// How many reactors of a server work: those with the lowest numbers. The others rest: they hand what comes to them to those.
@@ -62,11 +63,7 @@ impl Follower {
     pub(crate) fn end(self) -> io::Result<()> {
         // They hold listening sockets, in which nobody is to wait while requests under way finish.
         drop(self.later);
-        let panicked = self.threads.into_iter().filter_map(|thread| thread.join().err()).count();
-        if panicked > 0 {
-            return Err(io::Error::other("a reactor panicked; this is a defect of the server"));
-        }
-        Ok(())
+        join::all(self.threads)
     }
 
     /// Looks once: starts reactors, wakes those that rest, or lets some rest.

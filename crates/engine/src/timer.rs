@@ -5,16 +5,16 @@ use std::collections::BinaryHeap;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// Nanoseconds since about when this process first asked; [`NEVER`] for no deadline. Half the size of an `Instant`, and compared, moved
-/// and added to in one instruction.
+/// Nanoseconds since a minute before this process first asked; [`NEVER`] for no deadline. Half the size of an `Instant`,
+/// and compared, moved and added to in one instruction.
 pub type Nanos = u64;
 
 /// No deadline.
 pub const NEVER: Nanos = Nanos::MAX;
 
-/// A moment as drivers and deadlines count it; 0 for one long before this process first asked.
+/// A moment as drivers and deadlines count it; 0 for one before the count begins.
 pub fn nanos(at: Instant) -> Nanos {
-    // A little before, since what is asked about was looked at already.
+    // A minute back, since the moment that is asked about may have passed already.
     static EPOCH: LazyLock<Instant> = LazyLock::new(|| {
         let now = Instant::now();
         now.checked_sub(Duration::from_secs(60)).unwrap_or(now)

@@ -2,10 +2,10 @@
 
 mod common;
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::sync::atomic::Ordering;
 
-use common::{connect, expect_echo, start};
+use common::{connect, end, expect_echo, expect_refusal, start, sum, until};
 use engine::Spread;
 
 const SPREADS: [(usize, Spread); 4] =
@@ -21,12 +21,9 @@ fn every_spread_serves_many_connections_and_stops() {
                 expect_echo(stream, format!("{spread:?} {round} {index}\n").as_bytes());
             }
         }
-        let counters = running.counters().to_vec();
-        running.stop().set();
-        running.join().unwrap();
-        let sum = |get: fn(&engine::meter::Counters) -> u64| counters.iter().map(|c| get(c)).sum::<u64>();
-        assert_eq!(sum(|c| c.accepted.load(Ordering::Relaxed)), 200);
-        assert_eq!(sum(|c| c.closed.load(Ordering::Relaxed)), 200);
+        let counters = end(running);
+        assert_eq!(sum(&counters, |one| &one.accepted), 200);
+        assert_eq!(sum(&counters, |one| &one.closed), 200);
         for mut stream in streams {
             assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the server closed its side");
         }
@@ -41,8 +38,7 @@ fn an_acceptor_gives_connections_to_the_reactors_in_turn() {
     let taken: Vec<u64> =
         running.counters()[..3].iter().map(|c| c.accepted.load(Ordering::Relaxed)).collect();
     assert_eq!(taken, [3, 3, 3]);
-    running.stop().set();
-    running.join().unwrap();
+    end(running);
 }
 
 #[test]
@@ -53,22 +49,18 @@ fn a_full_reactor_refuses_and_recovers() {
         let mut second = connect(&running);
         expect_echo(&mut first, b"one");
         expect_echo(&mut second, b"two");
-        let mut answer = String::new();
-        connect(&running).read_to_string(&mut answer).unwrap();
-        assert_eq!(answer, "full\n");
+        expect_refusal(&running, spread);
         assert_eq!(running.counters()[0].refused.load(Ordering::Relaxed), 1);
         drop(first);
         // The end of the first connection reaches the reactor before the next one can be accepted, or that
         // one is refused too; so this is tried until it holds.
-        let admitted = (0..1000).any(|_| {
+        until("the next one is let in", || {
             let mut next = connect(&running);
-            std::io::Write::write_all(&mut next, b"back").unwrap();
+            next.write_all(b"back").unwrap();
             let mut back = [0; 4];
             next.read_exact(&mut back).is_ok() && &back == b"back"
         });
-        assert!(admitted);
-        running.stop().set();
-        running.join().unwrap();
+        end(running);
     }
 }
 
@@ -80,8 +72,7 @@ fn starting_and_stopping_leaves_nothing_behind() {
     for _ in 0..20 {
         let running = start(2, Spread::Acceptor, 10);
         expect_echo(&mut connect(&running), b"hello");
-        running.stop().set();
-        running.join().unwrap();
+        end(running);
     }
     let after = (count("fd"), count("task"));
     assert!(after.0 < before.0 + 450 && after.1 < before.1 + 20, "{before:?} {after:?}");

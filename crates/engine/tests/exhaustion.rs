@@ -5,10 +5,9 @@ mod common;
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{connect, expect_echo, start};
+use common::{connect, end, expect_echo, start, sum, until};
 use engine::Spread;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -32,12 +31,8 @@ fn accepting_pauses_and_recovers() {
                 Err(_) => break,
             }
         }
-        let paused = || running.counters().iter().map(|c| c.paused.load(Ordering::Relaxed)).sum::<u64>();
-        let start = Instant::now();
-        while paused() == 0 {
-            assert!(start.elapsed() < Duration::from_secs(10), "it never ran out");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let paused = || sum(running.counters(), |one| &one.paused);
+        until("it runs out of descriptors", || paused() > 0);
         // Those who are in go on being served meanwhile, and the pauses are pauses: at most one per 100 ms
         // (and per connection that ends), where a server that spins makes thousands.
         let before = paused();
@@ -52,7 +47,6 @@ fn accepting_pauses_and_recovers() {
             expect_echo(stream, b"after");
         }
         assert!(!waiting.is_empty());
-        running.stop().set();
-        running.join().unwrap();
+        end(running);
     }
 }

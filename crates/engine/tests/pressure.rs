@@ -7,19 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, connect, expect_echo, start_with};
+use common::{PATIENCE, connect, end, expect_echo, start_with, sum, until};
 use engine::{Kind, Level, Model, Running, Spread, Topology};
 
 fn pauses(running: &Running) -> u64 {
-    running.counters().iter().map(|one| one.paused.load(Ordering::Relaxed)).sum()
-}
-
-fn until_more_pauses(running: &Running, than: u64) {
-    let start = Instant::now();
-    while pauses(running) <= than {
-        assert!(start.elapsed() < PATIENCE, "it does not pause");
-        thread::sleep(Duration::from_millis(5));
-    }
+    sum(running.counters(), |one| &one.paused)
 }
 
 /// Every way in which connections are accepted.
@@ -51,16 +43,16 @@ fn accepting_pauses_while_memory_is_scarce_and_goes_on_then() {
 
         SCARCE.store(true, Ordering::Relaxed);
         // It looks whether it is after each that it accepts.
-        let start = Instant::now();
-        while pauses(&running) == 0 {
-            assert!(start.elapsed() < PATIENCE, "{topology:?}");
+        until(&format!("it pauses {topology:?}"), || {
             let mut one = connect(&running);
             one.write_all(b"one").unwrap();
             thread::sleep(Duration::from_millis(50));
-        }
+            pauses(&running) > 0
+        });
         let mut waits = connect(&running);
         waits.write_all(b"waits").unwrap();
-        until_more_pauses(&running, pauses(&running) + 1);
+        let before = pauses(&running);
+        until(&format!("it pauses again {topology:?}"), || pauses(&running) > before + 1);
         waits.set_nonblocking(true).unwrap();
         assert_eq!(waits.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock, "{topology:?}");
         waits.set_nonblocking(false).unwrap();
@@ -73,8 +65,7 @@ fn accepting_pauses_while_memory_is_scarce_and_goes_on_then() {
         let mut back = [0; 5];
         waits.read_exact(&mut back).unwrap();
         assert_eq!(&back, b"waits", "{topology:?}");
-        running.stop().set();
-        running.join().unwrap();
+        end(running);
     }
 }
 
@@ -90,8 +81,7 @@ fn threads_let_idle_connections_go_though_nobody_comes() {
         SCARCE.store(true, Ordering::Relaxed);
         idle.set_read_timeout(Some(PATIENCE)).unwrap();
         assert_eq!(idle.read(&mut [0]).unwrap(), 0, "{model:?}");
-        running.stop().set();
-        running.join().unwrap();
+        end(running);
     }
 }
 
@@ -105,11 +95,7 @@ fn is_served(running: &Running) -> bool {
 }
 
 fn until_level(running: &Running, level: Level) {
-    let start = Instant::now();
-    while running.pressure().level() != level {
-        assert!(start.elapsed() < 2 * PATIENCE, "{level:?} never comes");
-        thread::sleep(Duration::from_millis(5));
-    }
+    until(&format!("{level:?} comes"), || running.pressure().level() == level);
 }
 
 #[test]
@@ -120,8 +106,6 @@ fn where_memory_stays_scarce_some_are_let_in_and_the_others_are_told() {
     // All at once, since it takes its time.
     let servers: Vec<Running> = topologies().into_iter().map(start).collect();
     for running in &servers {
-        let turned_away =
-            || -> u64 { running.counters().iter().map(|one| one.turned_away.load(Ordering::Relaxed)).sum() };
         until_level(running, Level::Lasting);
         let (start, mut served, mut refused) = (Instant::now(), 0, 0);
         while served < 2 {
@@ -130,7 +114,8 @@ fn where_memory_stays_scarce_some_are_let_in_and_the_others_are_told() {
         }
         // There are seconds between the two, in which others came.
         assert!(start.elapsed() >= Duration::from_secs(1));
-        assert!((1..=refused).contains(&turned_away()), "{refused} {}", turned_away());
+        let turned_away = sum(running.counters(), |one| &one.turned_away);
+        assert!((1..=refused).contains(&turned_away), "{refused} {turned_away}");
     }
     PERCENT.store(98, Ordering::Relaxed);
     for running in &servers {
@@ -141,7 +126,6 @@ fn where_memory_stays_scarce_some_are_let_in_and_the_others_are_told() {
     for running in servers {
         until_level(&running, Level::Enough);
         assert!((0..5).all(|_| is_served(&running)));
-        running.stop().set();
-        running.join().unwrap();
+        end(running);
     }
 }

@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, connect, expect_echo, start_topology};
-use engine::meter::Counters;
+use common::{PATIENCE, connect, end, expect_echo, start_topology, sum};
 use engine::{Kind, Model, Rebalance, Running, Spread, Topology};
 
 const REACTORS: usize = 2;
 
-fn sum(running: &Running, get: fn(&Counters) -> u64) -> u64 {
-    running.counters().iter().map(|counters| get(counters)).sum()
+fn moved_out(running: &Running) -> u64 {
+    sum(running.counters(), |one| &one.moved_out)
 }
 
 /// Eight connections, of which the first reactor has those with even numbers.
@@ -58,21 +57,15 @@ fn work_is_spread_again_and_nothing_is_lost() {
             continue;
         }
         let (running, mut streams) = server(driver, Rebalance::On);
-        use_every_second(&mut streams, || sum(&running, |c| c.moved_out.load(Ordering::Relaxed)) > 0);
+        use_every_second(&mut streams, || moved_out(&running) > 0);
         streams.iter_mut().for_each(|stream| expect_echo(stream, b"still here"));
-        let moved = sum(&running, |c| c.moved_out.load(Ordering::Relaxed));
+        let moved = moved_out(&running);
         assert!(moved > 0, "{driver}");
-        assert_eq!(sum(&running, |c| c.moved_in.load(Ordering::Relaxed)), moved, "{driver}");
-        let counters = running.counters().to_vec();
-        running.stop().set();
-        running.join().unwrap();
-        let sum = |get: fn(&Counters) -> u64| counters.iter().map(|c| get(c)).sum::<u64>();
-        assert_eq!(sum(|c| c.accepted.load(Ordering::Relaxed)), 8);
-        assert_eq!(sum(|c| c.refused.load(Ordering::Relaxed)), 0);
-        assert_eq!(
-            sum(|c| c.closed.load(Ordering::Relaxed)),
-            8 + sum(|c| c.moved_in.load(Ordering::Relaxed))
-        );
+        assert_eq!(sum(running.counters(), |one| &one.moved_in), moved, "{driver}");
+        let counters = end(running);
+        assert_eq!(sum(&counters, |one| &one.accepted), 8);
+        assert_eq!(sum(&counters, |one| &one.refused), 0);
+        assert_eq!(sum(&counters, |one| &one.closed), 8 + sum(&counters, |one| &one.moved_in));
     }
 }
 
@@ -80,14 +73,11 @@ fn work_is_spread_again_and_nothing_is_lost() {
 fn a_stop_in_the_midst_of_it_loses_nobody() {
     for _ in 0..3 {
         let (running, mut streams) = server(Kind::Epoll, Rebalance::On);
-        use_every_second(&mut streams, || sum(&running, |c| c.moved_out.load(Ordering::Relaxed)) > 0);
-        let counters = running.counters().to_vec();
-        running.stop().set();
-        running.join().unwrap();
-        let sum = |get: fn(&Counters) -> u64| counters.iter().map(|c| get(c)).sum::<u64>();
-        let came = 8 + sum(|c| c.moved_in.load(Ordering::Relaxed));
-        assert_eq!(sum(|c| c.closed.load(Ordering::Relaxed)), came);
-        assert_eq!(sum(|c| c.moved_out.load(Ordering::Relaxed)) + 8, came);
+        use_every_second(&mut streams, || moved_out(&running) > 0);
+        let counters = end(running);
+        let came = 8 + sum(&counters, |one| &one.moved_in);
+        assert_eq!(sum(&counters, |one| &one.closed), came);
+        assert_eq!(sum(&counters, |one| &one.moved_out) + 8, came);
     }
 }
 
@@ -96,7 +86,6 @@ fn switched_off_everybody_stays() {
     let (running, mut streams) = server(Kind::Epoll, Rebalance::Off);
     let start = Instant::now();
     use_every_second(&mut streams, || start.elapsed() > Duration::from_secs(2));
-    assert_eq!(sum(&running, |c| c.moved_out.load(Ordering::Relaxed)), 0);
-    running.stop().set();
-    running.join().unwrap();
+    assert_eq!(moved_out(&running), 0);
+    end(running);
 }

@@ -4,12 +4,9 @@ mod common;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use common::{PATIENCE, connect, expect_echo, start_where};
+use common::{connect, end, expect_echo, expect_refusal, start_where, sum, until};
 use engine::meter::Counters;
 use engine::{Kind, Model, Running, Spread, Topology};
 
@@ -37,23 +34,11 @@ fn server(
     start_where(Topology { driver, reactors, spread, ..row }.following(3), usable)
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Connections that each reactor has.
 fn open(running: &Running) -> Vec<u64> {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let open = |one: &Counters| (read(&one.accepted) + read(&one.moved_in)).saturating_sub(read(&one.closed));
     running.counters()[..3].iter().map(|one| open(one)).collect()
-}
-
-fn sum(counters: &[Arc<Counters>], get: fn(&Counters) -> u64) -> u64 {
-    counters.iter().map(|one| get(one)).sum()
 }
 
 /// Connects so many clients, each of which is answered.
@@ -91,14 +76,12 @@ fn reactors_rest_and_wake_and_are_started_and_nobody_is_lost() {
         });
         streams.iter_mut().for_each(|stream| expect_echo(stream, b"still here"));
 
-        let counters = running.counters().to_vec();
-        running.stop().set();
-        running.join().unwrap();
-        let moved = sum(&counters, |one| one.moved_out.load(Ordering::Relaxed));
-        assert_eq!(sum(&counters, |one| one.moved_in.load(Ordering::Relaxed)), moved, "{way:?}");
-        assert_eq!(sum(&counters, |one| one.refused.load(Ordering::Relaxed)), 0, "{way:?}");
-        let came = sum(&counters, |one| one.accepted.load(Ordering::Relaxed));
-        assert_eq!(sum(&counters, |one| one.closed.load(Ordering::Relaxed)), came + moved, "{way:?}");
+        let counters = end(running);
+        let moved = sum(&counters, |one| &one.moved_out);
+        assert_eq!(sum(&counters, |one| &one.moved_in), moved, "{way:?}");
+        assert_eq!(sum(&counters, |one| &one.refused), 0, "{way:?}");
+        let came = sum(&counters, |one| &one.accepted);
+        assert_eq!(sum(&counters, |one| &one.closed), came + moved, "{way:?}");
     }
 }
 
@@ -115,8 +98,7 @@ fn who_rests_keeps_those_that_nobody_else_has_room_for() {
         let seen = open(&running);
         assert!(seen[0] >= 13 && seen.iter().sum::<u64>() == 16, "{way:?} {seen:?}");
         first.iter_mut().for_each(|stream| expect_echo(stream, b"on"));
-        running.stop().set();
-        running.join().unwrap();
+        end(running);
     }
 }
 
@@ -130,20 +112,16 @@ fn nobody_is_refused_while_one_that_rests_has_a_place() {
         until("one works", || running.shift().working() == 1);
         let mut all = clients(&running, 8);
         assert_eq!(open(&running), [4, 4, 0], "{way:?}");
-        assert_eq!(sum(running.counters(), |one| one.refused.load(Ordering::Relaxed)), 0, "{way:?}");
+        assert_eq!(sum(running.counters(), |one| &one.refused), 0, "{way:?}");
         // Nobody has one any more.
-        let mut told = String::new();
-        connect(&running).read_to_string(&mut told).unwrap();
-        assert_eq!(told, "full\n", "{way:?}");
-        assert_eq!(sum(running.counters(), |one| one.refused.load(Ordering::Relaxed)), 1, "{way:?}");
+        expect_refusal(&running, way);
+        assert_eq!(sum(running.counters(), |one| &one.refused), 1, "{way:?}");
         all.iter_mut().for_each(|stream| expect_echo(stream, b"on"));
-        let counters = running.counters().to_vec();
-        running.stop().set();
-        running.join().unwrap();
-        let came = sum(&counters, |one| one.accepted.load(Ordering::Relaxed));
-        let moved = sum(&counters, |one| one.moved_in.load(Ordering::Relaxed));
-        assert_eq!(sum(&counters, |one| one.moved_out.load(Ordering::Relaxed)), moved, "{way:?}");
-        assert_eq!(sum(&counters, |one| one.closed.load(Ordering::Relaxed)), came + moved, "{way:?}");
+        let counters = end(running);
+        let came = sum(&counters, |one| &one.accepted);
+        let moved = sum(&counters, |one| &one.moved_in);
+        assert_eq!(sum(&counters, |one| &one.moved_out), moved, "{way:?}");
+        assert_eq!(sum(&counters, |one| &one.closed), came + moved, "{way:?}");
     }
 }
 
@@ -160,12 +138,9 @@ fn those_that_are_started_later_bring_no_more_places_where_all_share_them() {
         until("three work", || running.shift().working() == 3);
         all.extend(clients(&running, 3));
         assert!(open(&running)[2] <= 2, "{way:?}: its share of the six");
-        let mut told = String::new();
-        connect(&running).read_to_string(&mut told).unwrap();
-        assert_eq!(told, "full\n", "{way:?}");
+        expect_refusal(&running, way);
         all.iter_mut().for_each(|stream| expect_echo(stream, b"on"));
-        running.stop().set();
-        running.join().unwrap();
+        end(running);
     }
 }
 

@@ -52,14 +52,14 @@ pub fn put_field(sink: &mut impl Sink, name: &str, value: &[u8]) -> Result<(), B
 /// Puts the `Content-Length` field line.
 pub fn put_content_length(sink: &mut impl Sink, length: u64) {
     const NAME: &[u8] = b"Content-Length: ";
-    // In one piece, which takes one copy.
+    // Put together from its end, so that it is put once.
     let mut line = [0; NAME.len() + MOST_DIGITS + 2];
-    let (line_end, digits_end) = (line.len(), line.len() - 2);
-    line[digits_end..].copy_from_slice(b"\r\n");
-    let digits = write_decimal(&mut line[..digits_end], length);
+    let end = line.len() - 2;
+    line[end..].copy_from_slice(b"\r\n");
+    let digits = digits(&mut line[..end], length);
     let start = digits - NAME.len();
     line[start..digits].copy_from_slice(NAME);
-    sink.put(&line[start..line_end]);
+    sink.put(&line[start..]);
 }
 
 /// Puts the `Date` field line.
@@ -89,29 +89,28 @@ pub(crate) const fn byte_table(others: &[u8]) -> [bool; 256] {
     table
 }
 
-/// Most digits of a number.
-const MOST_DIGITS: usize = u64::MAX.ilog10() as usize + 1;
-
 /// Puts a number; `write!` takes several times as long.
 pub fn put_decimal(sink: &mut impl Sink, number: u64) {
-    let mut digits = [0; MOST_DIGITS];
-    let start = write_decimal(&mut digits, number);
-    sink.put(&digits[start..]);
+    let mut line = [0; MOST_DIGITS];
+    let start = digits(&mut line, number);
+    sink.put(&line[start..]);
 }
 
-/// Writes a number so that it ends where the bytes end, and says where it begins.
-#[inline]
-fn write_decimal(bytes: &mut [u8], mut number: u64) -> usize {
-    let mut at = bytes.len();
-    for byte in bytes.iter_mut().rev() {
-        *byte = b'0' + (number % 10) as u8;
+/// Most digits of a number.
+const MOST_DIGITS: usize = 20;
+
+/// Puts the digits of a number at the end of a line that has room for them, and says where they begin.
+fn digits(line: &mut [u8], mut number: u64) -> usize {
+    let mut start = line.len();
+    for digit in line.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
         number /= 10;
-        at -= 1;
+        start -= 1;
         if number == 0 {
             break;
         }
     }
-    at
+    start
 }
 
 #[cfg(test)]

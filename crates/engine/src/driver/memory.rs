@@ -204,6 +204,11 @@ impl Memory {
         }
     }
 
+    /// The moment of a deadline, if there is one.
+    fn moment(&self, deadline: Deadline) -> Option<Instant> {
+        deadline.left(self.now).map(|left| self.now + left)
+    }
+
     /// When the next thing happens that somebody waits for.
     fn next_event(&self) -> Option<Instant> {
         let arrivals = self.peers.iter().filter(|peer| peer.waits[Side::Read as usize].is_some());
@@ -211,7 +216,7 @@ impl Memory {
             arrivals.filter_map(|peer| peer.script.arrivals.front()).map(|(at, _)| self.epoch + *at);
         let waits = self.peers.iter().flat_map(|peer| &peer.waits).chain(&self.sleeps).flatten();
         let untried = waits.clone().filter(|wait| !wait.tried).map(|_| self.now);
-        let deadlines = waits.filter_map(|wait| wait.until.left(self.now)).map(|left| self.now + left);
+        let deadlines = waits.filter_map(|wait| self.moment(wait.until));
         arrivals.chain(untried).chain(deadlines).min()
     }
 }
@@ -321,12 +326,8 @@ impl Driver for Memory {
     fn park(&mut self, until: Deadline) -> io::Result<()> {
         if self.unpark.may_sleep() {
             self.unpark.woke();
-            let next = match (self.next_event(), until.left(self.now).map(|left| self.now + left)) {
-                (Some(a), Some(b)) => a.min(b),
-                (a, b) => {
-                    a.or(b).ok_or_else(|| io::Error::other("every task waits, and nothing will happen"))?
-                }
-            };
+            let next = self.next_event().into_iter().chain(self.moment(until)).min();
+            let next = next.ok_or_else(|| io::Error::other("every task waits, and nothing will happen"))?;
             self.now = self.now.max(next);
         }
         for wait in self.peers.iter_mut().flat_map(|peer| &mut peer.waits).chain(&mut self.sleeps).flatten() {

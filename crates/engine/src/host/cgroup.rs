@@ -69,8 +69,13 @@ impl Groups<'_> {
         self.path("memory").iter().filter_map(|group| memory_limit(group)).min()
     }
 
-    /// The share of a hard memory limit that is in use, where it is the largest; `None` without one. Beyond the other kind the
-    /// kernel takes back what it can, and nobody has to be turned away.
+    /// The lowest limit of threads.
+    pub(super) fn thread_limit(&self) -> Option<u64> {
+        self.path("pids").iter().filter_map(|group| number(group, "pids.max")).min()
+    }
+
+    /// The share of a hard memory limit that is in use, where it is the largest; `None` without one. Beyond the other
+    /// kind the kernel takes back what it can, and nobody has to be turned away.
     pub(super) fn memory_in_use(&self) -> Option<f64> {
         let in_use = |group: &PathBuf| Some(held(group)? as f64 / hard_limit(group)? as f64);
         self.path("memory").iter().filter_map(in_use).reduce(f64::max)
@@ -89,23 +94,27 @@ fn hard_limit(group: &Path) -> Option<u64> {
 
 /// The least of these limits.
 fn least(group: &Path, names: &[&str]) -> Option<u64> {
-    let read = |name: &&str| fs::read_to_string(group.join(name)).ok()?.trim().parse().ok();
-    names.iter().filter_map(read).filter(|bytes| (1..NO_LIMIT).contains(bytes)).min()
+    let limits = names.iter().filter_map(|name| number(group, name));
+    limits.filter(|bytes| (1..NO_LIMIT).contains(bytes)).min()
 }
 
-/// What a group and those below it hold that the kernel cannot take back: not the page cache. Where it does not say, all that
-/// they have but for what it says of that.
+/// The number in one of a group's files; `None` where it says `max`.
+fn number(group: &Path, name: &str) -> Option<u64> {
+    fs::read_to_string(group.join(name)).ok()?.trim().parse().ok()
+}
+
+/// What a group and those below it hold that the kernel cannot take back: not the page cache. Where it does not say,
+/// all that they have but for what it says of that.
 fn held(group: &Path) -> Option<u64> {
-    let read = |name| fs::read_to_string(group.join(name)).ok();
-    let stat = read("memory.stat").unwrap_or_default();
+    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
     let sum = |names: &[&str]| {
         let fields = stat.lines().filter_map(|line| line.split_once(' '));
         let named = fields.filter(|(name, _)| names.contains(name));
         named.filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).reduce(|sum, bytes| sum + bytes)
     };
     let current = || -> Option<u64> {
-        let all = read("memory.current").or_else(|| read("memory.usage_in_bytes"))?;
-        Some(all.trim().parse::<u64>().ok()?.saturating_sub(sum(&CACHE).unwrap_or(0)))
+        let all = number(group, "memory.current").or_else(|| number(group, "memory.usage_in_bytes"))?;
+        Some(all.saturating_sub(sum(&CACHE).unwrap_or(0)))
     };
     sum(&HELD).or_else(current)
 }
@@ -192,5 +201,21 @@ mod tests {
             ("memory/m/cpu.cfs_quota_us", "1\n"),
         ];
         assert_eq!(read("cgroup-1", &files, |groups| groups.quota()), Some(2.5));
+    }
+
+    #[test]
+    fn the_lowest_limit_of_threads_of_the_path_counts() {
+        let limit = |groups: &Groups<'_>| groups.thread_limit();
+        let files = [
+            ("membership", "0::/a/b/c\n"),
+            ("a/pids.max", "300\n"),
+            ("a/b/pids.max", "200\n"),
+            ("a/b/c/pids.max", "max\n"),
+            ("other/pids.max", "100\n"),
+        ];
+        assert_eq!(read("threads-2", &files, limit), Some(200));
+        assert_eq!(read("threads-none", &files[..1], limit), None);
+        let first = [("membership", "8:pids:/p\n"), ("pids/p/pids.max", "50\n"), ("pids/pids.max", "max\n")];
+        assert_eq!(read("threads-1", &first, limit), Some(50));
     }
 }

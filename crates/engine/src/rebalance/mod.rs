@@ -55,6 +55,19 @@ pub(crate) struct Arrival {
     pub(crate) place: Place,
 }
 
+impl Arrival {
+    /// A new connection with one of these places.
+    ///
+    /// # Errors
+    /// The connection: none is free.
+    pub(crate) fn new((fd, peer): Accepted, places: &Arc<Places>) -> Result<Self, Accepted> {
+        match places.take(0) {
+            Some(place) => Ok(Arrival { fd, peer, answers: 0, place }),
+            None => Err((fd, peer)),
+        }
+    }
+}
+
 /// What the reactors of a server share so that connections can move.
 pub(crate) struct Exchange {
     /// Looks so far.
@@ -180,10 +193,7 @@ impl Exchange {
             Err(Arrival { fd, peer, place, .. }) => {
                 // It may be the last of all.
                 drop(place);
-                match self.seats[reactor].places.take(0) {
-                    Some(place) => Ok(Some(Arrival { fd, peer, answers: 0, place })),
-                    None => Err((fd, peer)),
-                }
+                Arrival::new((fd, peer), &self.seats[reactor].places).map(Some)
             }
         }
     }

@@ -1,19 +1,30 @@
-//! An echo service, for tests of the engine alone.
+//! An echo service, and what tests of the engine alone do with a server of it.
 
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::fmt::Debug;
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use engine::meter::Counters;
 use engine::{
     Connections, Driver, Error, Io, Model, More, Running, Service, Settings, Spread, Stop, Stream, Tcp,
     Topology, Transport,
 };
 
 /// How long anything may take.
-#[allow(dead_code, reason = "each test file uses its own part")]
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The message that whoever serves it panics at.
+pub(crate) const PANIC: &[u8] = b"panic\n";
+
+/// What those are told for whom there is no room.
+const REFUSAL: &str = "full\n";
 
 /// What each message takes of the reactor's time.
 const WORK: Duration = Duration::from_micros(200);
@@ -29,7 +40,7 @@ impl Service for Echo {
     }
 
     fn refusal(&self) -> &[u8] {
-        b"full\n"
+        REFUSAL.as_bytes()
     }
 }
 
@@ -47,6 +58,7 @@ async fn echo<D: Driver>(wire: &mut Tcp<D>, peer: SocketAddr, stop: &Stop) -> Re
     let mut answers = wire.answered_before();
     while wire.fill(wire.deadline(PATIENCE), || stop.is_set()).await? > 0 {
         let (input, start) = (wire.input().to_vec(), Instant::now());
+        assert!(input != PANIC, "as it was asked to");
         wire.consume(input.len());
         while start.elapsed() < WORK {
             std::hint::spin_loop();
@@ -62,7 +74,6 @@ async fn echo<D: Driver>(wire: &mut Tcp<D>, peer: SocketAddr, stop: &Stop) -> Re
 }
 
 /// Starts an echo server on a free port.
-#[allow(dead_code, reason = "each test file uses its own part")]
 pub(crate) fn start(reactors: usize, spread: Spread, connections: usize) -> Running {
     start_topology(Topology { reactors, spread, ..Model::Reactor.row(1, connections) })
 }
@@ -95,10 +106,41 @@ pub(crate) fn connect(running: &Running) -> TcpStream {
 }
 
 /// Sends a line and expects it back.
-#[allow(dead_code, reason = "each test file uses its own part")]
 pub(crate) fn expect_echo(stream: &mut TcpStream, line: &[u8]) {
     stream.write_all(line).unwrap();
     let mut back = vec![0; line.len()];
     stream.read_exact(&mut back).unwrap();
     assert_eq!(back, line);
+}
+
+/// Connects, and expects to be told that there is no room.
+#[track_caller]
+pub(crate) fn expect_refusal(running: &Running, server: impl Debug) {
+    let mut told = String::new();
+    connect(running).read_to_string(&mut told).unwrap();
+    assert_eq!(told, REFUSAL, "{server:?}");
+}
+
+/// Waits until this holds. There is time for what takes ten looks at the host, one a second.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let (start, limit) = (Instant::now(), 2 * PATIENCE);
+    while !holds() {
+        assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// What the threads have counted of one thing.
+pub(crate) fn sum(counters: &[Arc<Counters>], get: fn(&Counters) -> &AtomicU64) -> u64 {
+    counters.iter().map(|one| get(one).load(Ordering::Relaxed)).sum()
+}
+
+/// Stops the server and waits until it has ended; what its threads have counted.
+#[track_caller]
+pub(crate) fn end(running: Running) -> Vec<Arc<Counters>> {
+    let counters = running.counters().to_vec();
+    running.stop().set();
+    running.join().unwrap();
+    counters
 }

@@ -65,19 +65,15 @@ fn running_threads(loadavg: &str) -> Option<u64> {
     loadavg.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
 
-/// Limits of threads: of the host, of the user unless that is root, and of the control group.
+/// Limits of threads: of the host, of the user unless that is root, and of the control group and those above it.
 fn limits() -> Vec<(&'static str, u64)> {
     let sysctl = |name: &str| number(&Path::new("/proc/sys/kernel").join(name));
     let user = if getuid().is_root() { None } else { getrlimit(Resource::Nproc).current };
-    let group = fs::read_to_string("/proc/self/cgroup").ok().and_then(|text| {
-        let own = text.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
-        number(&Path::new("/sys/fs/cgroup").join(own).join("pids.max"))
-    });
     let all = [
         ("kernel.pid_max", sysctl("pid_max")),
         ("kernel.threads-max", sysctl("threads-max")),
         ("ulimit -u", user),
-        ("pids.max of the control group", group),
+        ("pids.max of the control group", engine::host::thread_limit()),
     ];
     all.into_iter().filter_map(|(name, limit)| Some((name, limit?))).collect()
 }
