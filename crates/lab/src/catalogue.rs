@@ -16,7 +16,7 @@ pub struct Experiment {
 }
 
 /// Name and plan of each, from `experiments/`.
-const KNOWN: [(&str, &str); 17] = [
+const KNOWN: [(&str, &str); 18] = [
     ("architectures", include_str!("../../../experiments/architectures.toml")),
     ("auto", include_str!("../../../experiments/auto.toml")),
     ("fast-slow", include_str!("../../../experiments/fast-slow.toml")),
@@ -27,6 +27,7 @@ const KNOWN: [(&str, &str); 17] = [
     ("noise", include_str!("../../../experiments/noise.toml")),
     ("oscillation", include_str!("../../../experiments/oscillation.toml")),
     ("overload", include_str!("../../../experiments/overload.toml")),
+    ("reactor-clients", include_str!("../../../experiments/reactor-clients.toml")),
     ("reactor-open", include_str!("../../../experiments/reactor-open.toml")),
     ("reactor-study", include_str!("../../../experiments/reactor-study.toml")),
     ("recovery", include_str!("../../../experiments/recovery.toml")),

@@ -86,6 +86,7 @@ fn runs_with_a_log(text: &str) -> Vec<(Value, u64)> {
     let results = run(&experiment(dir.path(), "logged", &[text, &pool].concat()), &out);
     let runs = results["runs"].as_array().unwrap().iter().enumerate();
     let with_its_log = |(number, run): (usize, &Value)| {
+        assert!(run["failure"].is_null(), "{run}");
         let log = fs::read_to_string(out.join(format!("logs/{number:05}-pool/access"))).unwrap();
         let written = log.lines().filter(|line| line.contains("/work?sleep=10ms")).count();
         (run.clone(), written as u64)
@@ -332,6 +333,7 @@ fn the_sources_experiments_run_for_a_few_seconds_each() {
     let longer = [("recovery", "14s"), ("oscillation", "19s")];
     let short = [
         "reactor-study",
+        "reactor-clients",
         "reactor-open",
         "auto",
         "overload",
