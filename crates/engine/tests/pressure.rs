@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, connect, end, expect_echo, start_with, sum, until};
+use common::{PATIENCE, connect, end, expect_echo, start_with, sum, until, until_within};
 use engine::{Kind, Level, Model, Running, Spread, Topology};
 
 fn pauses(running: &Running) -> u64 {
@@ -95,7 +95,8 @@ fn is_served(running: &Running) -> bool {
 }
 
 fn until_level(running: &Running, level: Level) {
-    until(&format!("{level:?} comes"), || running.pressure().level() == level);
+    // It takes up to ten looks at the host, one a second.
+    until_within(2 * PATIENCE, &format!("{level:?} comes"), || running.pressure().level() == level);
 }
 
 #[test]

@@ -49,6 +49,9 @@ pub fn put_field(sink: &mut impl Sink, name: &str, value: &[u8]) -> Result<(), B
     Ok(())
 }
 
+/// Most digits of a number.
+const MOST_DIGITS: usize = u64::MAX.ilog10() as usize + 1;
+
 /// Puts the `Content-Length` field line.
 pub fn put_content_length(sink: &mut impl Sink, length: u64) {
     const NAME: &[u8] = b"Content-Length: ";
@@ -56,7 +59,7 @@ pub fn put_content_length(sink: &mut impl Sink, length: u64) {
     let mut line = [0; NAME.len() + MOST_DIGITS + 2];
     let end = line.len() - 2;
     line[end..].copy_from_slice(b"\r\n");
-    let digits = digits(&mut line[..end], length);
+    let digits = write_digits(&mut line[..end], length);
     let start = digits - NAME.len();
     line[start..digits].copy_from_slice(NAME);
     sink.put(&line[start..]);
@@ -92,15 +95,13 @@ pub(crate) const fn byte_table(others: &[u8]) -> [bool; 256] {
 /// Puts a number; `write!` takes several times as long.
 pub fn put_decimal(sink: &mut impl Sink, number: u64) {
     let mut line = [0; MOST_DIGITS];
-    let start = digits(&mut line, number);
+    let start = write_digits(&mut line, number);
     sink.put(&line[start..]);
 }
 
-/// Most digits of a number.
-const MOST_DIGITS: usize = 20;
-
-/// Puts the digits of a number at the end of a line that has room for them, and says where they begin.
-fn digits(line: &mut [u8], mut number: u64) -> usize {
+/// Writes the digits of a number at the end of a line that has room for them, and says where they begin.
+#[inline]
+fn write_digits(line: &mut [u8], mut number: u64) -> usize {
     let mut start = line.len();
     for digit in line.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;

@@ -98,7 +98,7 @@ fn least(group: &Path, names: &[&str]) -> Option<u64> {
     limits.filter(|bytes| (1..NO_LIMIT).contains(bytes)).min()
 }
 
-/// The number in one of a group's files; `None` where it says `max`.
+/// The number in one of a group's files; `None` where there is none, as for `max`.
 fn number(group: &Path, name: &str) -> Option<u64> {
     fs::read_to_string(group.join(name)).ok()?.trim().parse().ok()
 }

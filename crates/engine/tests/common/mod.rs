@@ -121,10 +121,16 @@ pub(crate) fn expect_refusal(running: &Running, server: impl Debug) {
     assert_eq!(told, REFUSAL, "{server:?}");
 }
 
-/// Waits until this holds. There is time for what takes ten looks at the host, one a second.
+/// Waits until this holds.
 #[track_caller]
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let (start, limit) = (Instant::now(), 2 * PATIENCE);
+pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_within(PATIENCE, what, holds);
+}
+
+/// Waits so long at most until this holds.
+#[track_caller]
+pub(crate) fn until_within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
     while !holds() {
         assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
         thread::sleep(Duration::from_millis(10));

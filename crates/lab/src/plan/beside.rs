@@ -94,8 +94,8 @@ mod tests {
         let plan = parse("path = \"/fast\"\nconnections = 5\nrate = \"{rate}\"").unwrap();
         let cells = plan.cells();
         assert_eq!((cells.len(), cells[1].condition["rate"].as_str()), (2, "200"));
-        let beside = plan.load_beside(&cells[1], 3, nowhere()).unwrap().unwrap();
-        assert_eq!((beside.url.as_str(), beside.connections), ("http://127.0.0.1:1/fast", 5));
+        let beside = plan.load_beside(&cells[1], 3, ([127, 0, 0, 1], 80).into()).unwrap().unwrap();
+        assert_eq!((beside.url.as_str(), beside.connections), ("http://127.0.0.1:80/fast", 5));
         assert_eq!((beside.stop, &beside.expect.statuses[..]), (Stop::Seconds(2.0), &[200][..]));
         let Arrivals::Open { rate, seed, .. } = beside.arrivals else { panic!("{:?}", beside.arrivals) };
         assert_eq!((rate, seed), (Rate::Steady { rate: 200.0 }, 3 | SEED));

@@ -53,14 +53,14 @@ pub(crate) fn held_by(held: &Held) -> String {
     format!("{}{}", clients(held), if_brief(held))
 }
 
-/// What is added to what is held where that was not for long.
-pub(crate) fn if_brief(held: &Held) -> &'static str {
-    if held.brief { ", but not for long" } else { "" }
-}
-
 /// The same without whether it was for long.
 pub(crate) fn clients(held: &Held) -> String {
     format!("{}{}", if held.at_least { "at least " } else { "" }, estimate(Some(held.clients)))
+}
+
+/// What is added to what is held where that was not for long.
+pub(crate) fn if_brief(held: &Held) -> &'static str {
+    if held.brief { ", but not for long" } else { "" }
 }
 
 /// The connections of a cell: as many as were asked for, or the clients that a search found.

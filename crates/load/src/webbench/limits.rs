@@ -73,7 +73,7 @@ fn limits() -> Vec<(&'static str, u64)> {
         ("kernel.pid_max", sysctl("pid_max")),
         ("kernel.threads-max", sysctl("threads-max")),
         ("ulimit -u", user),
-        ("pids.max of the control group", engine::host::thread_limit()),
+        ("pids.max of the control group or of one above it", engine::host::thread_limit()),
     ];
     all.into_iter().filter_map(|(name, limit)| Some((name, limit?))).collect()
 }
