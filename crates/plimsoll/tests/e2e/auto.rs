@@ -27,6 +27,17 @@ fn places(metrics: &Value, route: &str) -> Vec<String> {
     known.map(|known| known["place"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Loads a path until every reactor handles its route itself. On a busy host a reactor that loses its processor may take a
+/// quick route for a slow one, which comes back once it has proved itself.
+fn load_until_on_reactors(server: &Server, path: &str, route: &str) {
+    let settled = (0..30).any(|_| {
+        load(server, path, &["-c", "8", "-d", "1s"]);
+        let places = places(&server.metrics(), route);
+        !places.is_empty() && places.iter().all(|place| place == "reactor")
+    });
+    assert!(settled, "{}", server.metrics()["routes"]);
+}
+
 #[test]
 fn work_that_sleeps_gets_workers_and_gives_them_back() {
     let (_site, server) = start(&[]);
@@ -51,13 +62,8 @@ fn work_that_sleeps_gets_workers_and_gives_them_back() {
 #[test]
 fn what_is_quick_stays_on_the_reactor_until_it_is_not() {
     let (_site, server) = start(&[]);
-    load(&server, "/1k.html", &["-c", "8", "-d", "2s"]);
-    load(&server, "/work", &["-c", "8", "-d", "2s"]);
-    let seen = server.metrics();
-    for route in ["GET *.html", "GET /work"] {
-        let places = places(&seen, route);
-        assert!(!places.is_empty() && places.iter().all(|place| place == "reactor"), "{route}: {places:?}");
-    }
+    load_until_on_reactors(&server, "/1k.html", "GET *.html");
+    load_until_on_reactors(&server, "/work", "GET /work");
     // The same route changes its nature.
     load(&server, "/work?sleep=5ms", &["-c", "8", "-d", "2s"]);
     let seen = server.metrics();
@@ -70,7 +76,7 @@ fn what_is_quick_stays_on_the_reactor_until_it_is_not() {
 fn a_handler_that_holds_up_its_reactor_is_named() {
     // With one reactor, which has learned that the route is quick.
     let (_site, server) = start(&["--reactors", "1"]);
-    load(&server, "/work", &["-c", "8", "-d", "2s"]);
+    load_until_on_reactors(&server, "/work", "GET /work");
     // Nobody could know that it takes long this time.
     let answer = server.connect().get("/work?sleep=500ms");
     assert_eq!(answer.status, 200);
