@@ -15,27 +15,27 @@ taskset -c 0 "$plimsoll" serve "$dir" --listen 127.0.0.1:0 --model reuseport-poo
 server=$!
 serving "$server" "$dir/log"
 
-bench() { # PATH CONNECTIONS SECONDS [COMMAND...]: a load that may not have an error, by a command that runs it
-    path=$1 connections=$2 time=$3
-    shift 3
-    "$@" "$plimsoll" bench "$url$path" -c "$connections" -d "${time}s" --warmup 1s --threads 1 --cpus 1 --json "$dir/$path" \
-        --threshold 'errors<0%' >"$dir/$path.txt" 2>&1 || { cat "$dir/$path.txt" >&2; return 1; }
-}
-rate() { sed -n 's/.*"requests_per_second": \([0-9.]*\),*/\1/p' "$dir/$1" | head -1; }
+flags="-q --warmup 1s --threads 1 --cpus 1 --threshold errors<0%"
 
 echo '| fast connections | fast per second | slow per second | of the ideal |'
 echo '|---:|---:|---:|---:|'
 for _ in $(seq "$rounds"); do
     for fast in 0 8 16 64; do
+        rate=0
         if [ "$fast" -gt 0 ]; then
             # Longer than the slow load, which is to have it beside itself all the while.
-            bench fast "$fast" "$((seconds + 1))" &
+            # shellcheck disable=SC2086 # the flags are words
+            "$plimsoll" bench "${url}fast" -c "$fast" -d "$((seconds + 1))s" $flags --json "$dir/fast" >/dev/null &
             loads=$!
         fi
-        bench slow 100 "$seconds" chrt -f 1
-        [ "$fast" = 0 ] || wait "$loads"
-        loads=
-        awk -v fast="$fast" -v fast_rate="$([ "$fast" = 0 ] || rate fast)" -v slow="$(rate slow)" \
-            'BEGIN { printf "| %d | %.0f | %.0f | %.4f |\n", fast, fast_rate, slow, slow * 0.03 / 100 }'
+        # shellcheck disable=SC2086 # the flags are words
+        chrt -f 1 "$plimsoll" bench "${url}slow" -c 100 -d "${seconds}s" $flags --json "$dir/slow" >/dev/null
+        if [ "$fast" -gt 0 ]; then
+            wait "$loads"
+            loads=
+            rate=$(figure "$dir/fast" requests_per_second)
+        fi
+        awk -v fast="$fast" -v rate="$rate" -v slow="$(figure "$dir/slow" requests_per_second)" \
+            'BEGIN { printf "| %d | %.0f | %.0f | %.4f |\n", fast, rate, slow, slow * 0.03 / 100 }'
     done
 done

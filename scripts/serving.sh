@@ -12,6 +12,11 @@ prepare() {
     trap 'kill $loads $server 2>/dev/null || true; rm -rf "$dir"' EXIT
 }
 
+# The first number of that name in a result: figure FILE NAME.
+figure() {
+    sed -n "s/.*\"$2\": *\([0-9.]*\).*/\1/p" "$1" | head -n 1
+}
+
 # Waits until a server says in its log where it listens, and puts that into $url; into $admin where the operator connects, if
 # there is such a place: serving PID LOG. A server that ends instead is a failure, and what it said is shown.
 serving() {

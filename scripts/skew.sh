@@ -8,10 +8,6 @@ cd "$(dirname "$0")/.."
 time=${1:-5s}
 prepare
 
-value() { # FILE KEY: the first number of that name
-    sed -n "s/.*\"$2\": *\([0-9.]*\).*/\1/p" "$1" | head -n 1
-}
-
 printf '| spread | balance | light requests/s | p50 us | p90 us | p99 us |\n|---|---|---:|---:|---:|---:|\n'
 for way in "acceptor round-robin" "acceptor least-connections" "acceptor least-busy" "acceptor two-choices" \
     "reuseport -" "shared -"; do
@@ -31,6 +27,6 @@ for way in "acceptor round-robin" "acceptor least-connections" "acceptor least-b
     kill "$loads" "$server"
     wait "$loads" "$server" 2>/dev/null || true
     loads= server=
-    printf '| %s | %s | %.0f | %s | %s | %s |\n' "$spread" "$balance" "$(value "$dir/out.json" requests_per_second)" \
-        "$(value "$dir/out.json" p50)" "$(value "$dir/out.json" p90)" "$(value "$dir/out.json" p99)"
+    printf '| %s | %s | %.0f | %s | %s | %s |\n' "$spread" "$balance" "$(figure "$dir/out.json" requests_per_second)" \
+        "$(figure "$dir/out.json" p50)" "$(figure "$dir/out.json" p90)" "$(figure "$dir/out.json" p99)"
 done

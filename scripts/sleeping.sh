@@ -23,9 +23,8 @@ cell() { # WORKERS SLEEP_IN_US: one line of the table
     wait "$server" 2>/dev/null || true
     server=
     metric() { sed -n "s/^$1 //p" "$dir/metrics"; }
-    result() { sed -n "s/.*\"$1\": \([0-9.]*\),*/\1/p" "$dir/result" | head -1; }
     server_us() { sed -n '/"server": {/,$s/.*"cpu_us_per_request": \([0-9.]*\),*/\1/p' "$dir/result" | head -1; }
-    awk -v workers="$1" -v us="$2" -v rate="$(result requests_per_second)" -v cpu="$(server_us)" \
+    awk -v workers="$1" -v us="$2" -v rate="$(figure "$dir/result" requests_per_second)" -v cpu="$(server_us)" \
         -v sum="$(metric plimsoll_work_seconds_sum)" -v count="$(metric plimsoll_work_seconds_count)" 'BEGIN {
             threads = workers / us * 1e6
             core = 1e6 / cpu

@@ -97,8 +97,7 @@ pub fn run(
     };
     // None of them is told apart: all together, over as many cores as they may use.
     let seconds = window.until.map_or(0.0, |until| (until - window.from).as_secs_f64());
-    let cores = if plan.cpus.is_empty() { engine::host::usable() } else { plan.cpus.len() };
-    let busiest = seen.cpu.as_secs_f64() / seconds.max(1e-9) / cores as f64;
+    let busiest = seen.cpu.as_secs_f64() / seconds.max(1e-9) / plan.cores() as f64;
     let seen = Seen { threads: plan.connections, busiest, ..seen };
     Ok(outcome(plan, &window, cancel, "blocking", seen))
 }

@@ -61,7 +61,7 @@ impl Engine {
         outcome.client.cpu_us_per_request = outcome.client.cpu_s * 1e6 / outcome.requests.max(1) as f64;
         outcome.response_time_us.count = outcome.requests;
         // They do not tell their threads apart: all of them together, over as many cores as they can use.
-        let cores = f64::from(plan.threads()).min(plan.cpus.len().max(1) as f64);
+        let cores = f64::from(plan.threads()).min(plan.cores() as f64);
         outcome.client.busiest_thread_share = outcome.client.cpu_s / outcome.duration_s.max(1e-9) / cores;
         let suspicions = std::mem::take(&mut outcome.verdict);
         outcome.verdict = load::verdict::judge(&outcome);

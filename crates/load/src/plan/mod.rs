@@ -265,4 +265,9 @@ impl Plan {
             if self.threads == 0 { engine::host::Cores::detect().usable() as u32 } else { self.threads };
         wanted.max(self.processes).min(self.connections).max(1)
     }
+
+    /// Cores that the load may use: those that it is kept to, or all that there are for this process.
+    pub fn cores(&self) -> usize {
+        if self.cpus.is_empty() { engine::host::usable() } else { self.cpus.len() }
+    }
 }
