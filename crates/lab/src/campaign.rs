@@ -63,7 +63,10 @@ impl Campaign<'_> {
         let mut keep_at = start;
         loop {
             let next = match &mut search {
-                Some(search) => search.next(&results.runs),
+                Some(search) => search.next(&results.runs).or_else(|| {
+                    summarise(&mut results, self.plan);
+                    search.beyond(&results)
+                }),
                 None => fixed.pop_front(),
             };
             let Some((round, position, cell)) = next else { break };

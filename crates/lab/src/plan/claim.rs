@@ -63,11 +63,6 @@ impl Side {
             && self.path.as_ref().is_none_or(|path| *path == key.path)
             && self.at.iter().all(|(name, level)| key.level(name) == Some(level.to_string().as_str()))
     }
-
-    /// Whether it names this very setting, and not the best of several.
-    pub(crate) fn asks_for(&self, key: &CellKey) -> bool {
-        self.names(key) && key.setting.keys().all(|name| self.at.contains_key(name))
-    }
 }
 
 /// The rules of claims. They hold for the full plan only: the quick form may lack the cells of a claim.
