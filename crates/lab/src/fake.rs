@@ -45,7 +45,13 @@ pub(crate) fn measured(key: &CellKey, rate: f64, cpu_us: f64) -> (Outcome, Serve
         ..Outcome::empty(&plan)
     };
     let cpu_s = rate * cpu_us / 1e6;
-    let server = ServerUse { cpu_s, cpu_us_per_request: cpu_us, window_s: 1.0, ..ServerUse::default() };
+    let server = ServerUse {
+        cpu_s,
+        cpu_us_per_request: cpu_us,
+        window_s: 1.0,
+        peak_rss_bytes: 8 << 20,
+        ..ServerUse::default()
+    };
     (outcome, server)
 }
 

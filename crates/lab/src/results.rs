@@ -176,6 +176,26 @@ impl Run {
         Some(self.server.as_ref()?.cpu_us_per_request).filter(|cpu| *cpu > 0.0)
     }
 
+    /// Bytes of answers per second; a load that does not count them has none.
+    pub(crate) fn bytes_per_second(&self) -> Option<f64> {
+        Some(self.outcome.as_ref()?.bytes_per_second).filter(|bytes| *bytes > 0.0)
+    }
+
+    /// Most resident memory of the server's processes, in bytes; none at all is no measurement.
+    pub(crate) fn peak_rss(&self) -> Option<f64> {
+        Some(self.server.as_ref()?.peak_rss_bytes as f64).filter(|bytes| *bytes > 0.0)
+    }
+
+    /// Mean response time, in microseconds; none where no request was timed.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        Some(self.outcome.as_ref()?.response_time_us.mean).filter(|mean| *mean > 0.0)
+    }
+
+    /// Median response time, in microseconds.
+    pub(crate) fn p50(&self) -> Option<f64> {
+        Some(self.outcome.as_ref()?.response_time_us.p50? as f64)
+    }
+
     /// 99th percentile of the response time, in microseconds.
     pub(crate) fn p99(&self) -> Option<f64> {
         Some(self.outcome.as_ref()?.response_time_us.p99? as f64)
@@ -221,12 +241,18 @@ pub struct Cell {
     pub held: Option<Held>,
     /// Requests per second.
     pub requests_per_second: Estimate,
+    /// Bytes of answers per second; `None` where the load does not count them.
+    #[serde(default)]
+    pub bytes_per_second: Option<Estimate>,
     /// Median response time, in microseconds.
     pub p50_us: Option<Estimate>,
     /// 99th percentile of the response time, in microseconds; `None` where the sample does not support it.
     pub p99_us: Option<Estimate>,
     /// Processor time of the server per request, in microseconds.
     pub server_cpu_us_per_request: Option<Estimate>,
+    /// Most resident memory of the server's processes, in bytes; what they share counts for each of them.
+    #[serde(default)]
+    pub peak_rss_bytes: Option<Estimate>,
     /// Failed requests over all rounds.
     pub errors: u64,
     /// Statistically tied with the best cell of its group (same connections, path and close) by requests
@@ -265,5 +291,11 @@ impl Estimate {
     /// Both ends of the interval; `None` where one round is all there is.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.low.zip(self.high)
+    }
+
+    /// The same in another unit, of which this one is so many.
+    pub(crate) fn times(self, factor: f64) -> Self {
+        let scale = |value: f64| value * factor;
+        Estimate { median: scale(self.median), low: self.low.map(scale), high: self.high.map(scale) }
     }
 }

@@ -127,7 +127,15 @@ fn json(value: &impl serde::Serialize) -> String {
 pub(crate) fn csv(results: &Results) -> String {
     let mut text = String::from("target,setting,condition,connections,path,close,rounds,errors,tied_best");
     text += ",at_least,search_ended";
-    for name in ["clients", "requests_per_second", "p50_us", "p99_us", "server_cpu_us_per_request"] {
+    for name in [
+        "clients",
+        "requests_per_second",
+        "p50_us",
+        "p99_us",
+        "server_cpu_us_per_request",
+        "bytes_per_second",
+        "peak_rss_bytes",
+    ] {
         let _ = write!(text, ",{name},{name}_low,{name}_high");
     }
     text.push('\n');
@@ -156,6 +164,8 @@ pub(crate) fn csv(results: &Results) -> String {
             cell.p50_us,
             cell.p99_us,
             cell.server_cpu_us_per_request,
+            cell.bytes_per_second,
+            cell.peak_rss_bytes,
         ] {
             match estimate {
                 Some(Estimate { median, low: Some(low), high: Some(high) }) => {
@@ -209,6 +219,28 @@ mod tests {
         assert_eq!(
             names,
             ["cells.csv", "plan.toml", "report.html", "results.json", "results.sqlite", "runs", "summary.md"]
+        );
+    }
+
+    #[test]
+    fn the_table_for_programs_has_every_figure_with_its_interval() {
+        let mut results = fake::results(&["a"], 3, |_, round| (1_024.0 * f64::from(round + 1), 10.0));
+        crate::summary::summarise(&mut results, &fake::plan(&["a"], ""));
+        let csv = csv(&results);
+        let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let (heading, row) = (lines.next().unwrap(), lines.next().unwrap());
+        assert_eq!(heading.len(), row.len());
+        let value = |name: &str| row[heading.iter().position(|other| *other == name).unwrap()];
+        assert_eq!(value("bytes_per_second"), "2097152.000");
+        assert_eq!(
+            (value("bytes_per_second_low"), value("bytes_per_second_high")),
+            ("1048576.000", "3145728.000")
+        );
+        assert_eq!(value("peak_rss_bytes"), "8388608.000");
+        let text = report::markdown(&results);
+        assert!(
+            text.contains("| 2,048 [1,024, 3,072] | 2.00 | ") && text.contains(" | 8.00 | 0 |"),
+            "{text}"
         );
     }
 

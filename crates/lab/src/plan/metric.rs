@@ -15,8 +15,16 @@ pub enum Metric {
     /// Requests per second. More is better.
     #[default]
     RequestsPerSecond,
+    /// Bytes of answers per second. More is better.
+    BytesPerSecond,
+    /// Mean response time, in microseconds. Less is better.
+    MeanUs,
+    /// Median response time, in microseconds. Less is better.
+    P50Us,
     /// 99th percentile of the response time, in microseconds. Less is better.
     P99Us,
+    /// Most resident memory of the server's processes together, in bytes. Less is better.
+    PeakRssBytes,
     /// The same of the load beside. Less is better.
     BesideP99Us,
     /// Seconds from when the load drops until the server is as it was before the load rose. Less is better.
@@ -30,7 +38,8 @@ pub enum Metric {
 impl Metric {
     /// Whether the better of two is the larger one.
     pub(crate) fn more_is_better(self) -> bool {
-        matches!(self, Metric::RequestsPerSecond | Metric::RequestsPerCpuSecond | Metric::ClientsHeld)
+        use Metric::{BytesPerSecond, ClientsHeld, RequestsPerCpuSecond, RequestsPerSecond};
+        matches!(self, RequestsPerSecond | RequestsPerCpuSecond | BytesPerSecond | ClientsHeld)
     }
 
     /// What it is called in a report.
@@ -39,7 +48,11 @@ impl Metric {
             Metric::ServerCpuUsPerRequest => "CPU per request",
             Metric::RequestsPerCpuSecond => "requests per CPU second",
             Metric::RequestsPerSecond => "requests per second",
+            Metric::BytesPerSecond => "bytes per second",
+            Metric::MeanUs => "mean response time",
+            Metric::P50Us => "median response time",
             Metric::P99Us => "p99",
+            Metric::PeakRssBytes => "peak resident memory",
             Metric::BesideP99Us => "p99 of the load beside",
             Metric::RecoveryS => "seconds until recovery",
             Metric::WorkersVariation => "variation of the workers",

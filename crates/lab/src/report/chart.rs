@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::format::mebibytes;
 use crate::results::{Cell, Estimate};
 
 /// One chart.
@@ -26,7 +27,7 @@ pub(super) struct Figure {
     pub(super) get: fn(&Cell) -> Option<Estimate>,
 }
 
-pub(super) const FIGURES: [Figure; 5] = [
+pub(super) const FIGURES: [Figure; 7] = [
     Figure {
         id: "held",
         title: "Clients held",
@@ -56,6 +57,20 @@ pub(super) const FIGURES: [Figure; 5] = [
         get: |cell| cell.p99_us,
     },
     Figure { id: "p50", title: "Response time, median", unit: "us", more: false, get: |cell| cell.p50_us },
+    Figure {
+        id: "bytes",
+        title: "Bytes of answers per second",
+        unit: "MiB/s",
+        more: true,
+        get: |cell| mebibytes(cell.bytes_per_second),
+    },
+    Figure {
+        id: "memory",
+        title: "Most resident memory of the server",
+        unit: "MiB",
+        more: false,
+        get: |cell| mebibytes(cell.peak_rss_bytes),
+    },
 ];
 
 impl Figure {

@@ -74,6 +74,11 @@ pub(crate) fn estimate(estimate: Option<Estimate>) -> String {
     format!("{} [{}]", number(estimate.median), interval(&estimate, ", "))
 }
 
+/// An estimate of bytes in MiB.
+pub(super) fn mebibytes(bytes: Option<Estimate>) -> Option<Estimate> {
+    bytes.map(|bytes| bytes.times(1.0 / 1_048_576.0))
+}
+
 /// The ends of the interval of an estimate and what is between them, or n/a where one round has none.
 pub(crate) fn interval(estimate: &Estimate, between: &str) -> String {
     let ends = estimate.interval();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::chart::Chart;
-use super::format::{because, came_out, connections, escape, estimate};
+use super::format::{because, came_out, connections, escape, estimate, mebibytes};
 use crate::results::{Judgement, Results};
 
 /// A table from a heading and rows of cells that are escaped already.
@@ -31,9 +31,11 @@ pub(super) fn cells(results: &Results) -> String {
         "path",
         "connections",
         "requests/s",
+        "MiB/s",
         "p50 us",
         "p99 us",
         "server CPU us/request",
+        "peak MiB",
         "errors",
         "rounds",
     ];
@@ -48,9 +50,11 @@ pub(super) fn cells(results: &Results) -> String {
             escape(&cell.key.circumstances()),
             connections(cell),
             estimate(Some(cell.requests_per_second)),
+            estimate(mebibytes(cell.bytes_per_second)),
             estimate(cell.p50_us),
             estimate(cell.p99_us),
             estimate(cell.server_cpu_us_per_request),
+            estimate(mebibytes(cell.peak_rss_bytes)),
             cell.errors.to_string(),
             cell.rounds.to_string(),
         ]

@@ -1,15 +1,26 @@
 //! Results as text: aligned columns for a terminal, and Markdown.
 
-use super::format::{because, came_out, columns, connections, estimate, number};
+use super::format::{because, came_out, columns, connections, estimate, mebibytes, number};
 use crate::noise;
 use crate::results::{Cell, Results};
 
+/// What is said of every cell.
+const HEADING: [&str; 10] = [
+    "target",
+    "path",
+    "connections",
+    "requests/s",
+    "MiB/s",
+    "p50 us",
+    "p99 us",
+    "server CPU us/request",
+    "peak MiB",
+    "errors",
+];
+
 /// The cells in aligned columns, the budgets, and the verdict.
 pub fn text_table(results: &Results) -> String {
-    let mut rows = vec![
-        ["target", "path", "connections", "requests/s", "p50 us", "p99 us", "server CPU us/req", "errors"]
-            .map(String::from),
-    ];
+    let mut rows = vec![HEADING.map(String::from)];
     rows.extend(results.cells.iter().map(row));
     let mut text = columns(&rows, |column| column >= 2);
     for budget in &results.budgets {
@@ -35,7 +46,7 @@ pub fn text_table(results: &Results) -> String {
     text
 }
 
-fn row(cell: &Cell) -> [String; 8] {
+fn row(cell: &Cell) -> [String; HEADING.len()] {
     let median =
         |figure: Option<crate::Estimate>| figure.map_or("n/a".into(), |figure| number(figure.median));
     [
@@ -43,9 +54,11 @@ fn row(cell: &Cell) -> [String; 8] {
         cell.key.circumstances(),
         connections(cell),
         estimate(Some(cell.requests_per_second)),
+        median(mebibytes(cell.bytes_per_second)),
         median(cell.p50_us),
         median(cell.p99_us),
         estimate(cell.server_cpu_us_per_request),
+        median(mebibytes(cell.peak_rss_bytes)),
         cell.errors.to_string(),
     ]
 }
@@ -61,9 +74,8 @@ pub fn markdown(results: &Results) -> String {
     for finding in &results.findings {
         text += &format!("- {finding}\n");
     }
-    text +=
-        "\n| target | path | connections | requests/s | p50 us | p99 us | server CPU us/request | errors |\n";
-    text += "|---|---|---:|---:|---:|---:|---:|---:|\n";
+    let columns = HEADING.join(" | ");
+    text += &format!("\n| {columns} |\n|---|---|{}\n", "---:|".repeat(HEADING.len() - 2));
     for cell in &results.cells {
         text += &format!("| {} |\n", row(cell).map(|cell| cell.replace('|', "\\|")).join(" | "));
     }

@@ -122,6 +122,13 @@ mod tests {
         assert_eq!(ratio, (sides.into(), Some(4.0), Judgement::Refuted));
         let alone = said(&mut results, "metric = \"p99_us\"\nat_most = 10_000");
         assert_eq!(alone, ("p99: b at 10 connections, /".into(), Some(10_000.0), Judgement::Reproduced));
+        let memory =
+            said(&mut results, "metric = \"peak_rss_bytes\"\nright = { target = \"a\" }\nat_most = 1");
+        assert_eq!((memory.1, memory.2), (Some(1.0), Judgement::Reproduced));
+        let bytes = said(&mut results, "metric = \"bytes_per_second\"\nat_least = 2e6");
+        assert_eq!((bytes.1, bytes.2), (Some(1_024_000.0), Judgement::Refuted));
+        let mean = said(&mut results, "metric = \"mean_us\"\nright = { target = \"a\" }\nat_least = 2");
+        assert_eq!((mean.1, mean.2), (Some(2.0), Judgement::Reproduced));
         let unknown = said(&mut results, "metric = \"recovery_s\"\nat_most = 2");
         assert_eq!((unknown.1, unknown.2), (None, Judgement::Undecided));
     }
