@@ -1,5 +1,7 @@
 //! The charts of a report: over the connections, run by run, and those of its neighbours here.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::chart::{Chart, FIGURES, Figure, line_with_whiskers};
@@ -9,7 +11,11 @@ use super::format::{counted, estimate, number};
 use super::grid::grids;
 use super::held::held;
 use super::server::server;
+use crate::key::CellKey;
 use crate::results::{Cell, Results, Run, fastest};
+
+/// Most runs that are drawn, each as a point.
+const MOST_RUNS: usize = 1500;
 
 /// Every chart of a report, with surfaces if they are asked for.
 pub(super) fn charts(results: &Results, surfaces: bool) -> Vec<Chart> {
@@ -135,26 +141,28 @@ fn runs(results: &Results) -> Option<Chart> {
             series.push((cell.key.target.clone(), Vec::new()));
         }
     }
+    let medians: BTreeMap<&CellKey, f64> =
+        results.cells.iter().map(|cell| (&cell.key, cell.requests_per_second.median)).collect();
+    let each = results.runs.len().div_ceil(MOST_RUNS).max(1);
+    let mut furthest = 0.0_f64;
     for (index, run) in results.runs.iter().enumerate() {
-        let Some(outcome) = &run.outcome else { continue };
-        let name = format!("{}, {}", run.cell.target, run.cell.connections);
-        let cell = results.cells.iter().find(|cell| cell.key == run.cell)?;
-        let relative = outcome.requests_per_second / cell.requests_per_second.median;
-        let point = json!([index + 1, relative]);
-        if let Some((_, points)) = series.iter_mut().find(|(target, _)| *target == run.cell.target) {
-            points.push(json!({ "value": point, "name": name }));
+        let Some((outcome, median)) = run.outcome.as_ref().zip(medians.get(&run.cell)) else { continue };
+        let relative = outcome.requests_per_second / median;
+        furthest = furthest.max((relative - 1.0).abs());
+        let points = series.iter_mut().find(|(target, _)| *target == run.cell.target);
+        if let Some((_, points)) = points.filter(|_| index % each == 0) {
+            let name = format!("{}, {}", run.cell.target, run.cell.connections);
+            let relative = (relative * 1e4).round() / 1e4;
+            points.push(json!({ "value": [index + 1, relative], "name": name }));
         }
     }
+    series.retain(|(_, points)| !points.is_empty());
     if series.is_empty() {
         return None;
     }
-    let furthest = series
-        .iter()
-        .flat_map(|(_, points)| points)
-        .filter_map(|point| point["value"][1].as_f64())
-        .map(|relative| (relative - 1.0).abs())
-        .fold(0.0, f64::max);
-    let finding = format!("The run furthest from the median of its cell is {:.0} % off.", furthest * 100.0);
+    let drawn = if each > 1 { format!(" One of {each} is drawn.") } else { String::new() };
+    let finding =
+        format!("The run furthest from the median of its cell is {:.0} % off.{drawn}", furthest * 100.0);
     let series: Vec<_> = (0..)
         .zip(series)
         .map(|(style, (name, data)): (usize, _)| json!({ "name": name, "type": "scatter", "data": data, "style": style }))

@@ -25,6 +25,7 @@ pub fn knee(url: &str, said: &str, found: &Capacity, command: &str) -> String {
         title: &title,
         verdict: &verdict,
         charts: &[chart(found)],
+        rows: usize::MAX,
         results: &json_for_script(found),
         plan: "",
         command,

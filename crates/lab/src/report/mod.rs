@@ -3,6 +3,7 @@
 mod chart;
 mod charts;
 mod conditions;
+mod detail;
 mod experiment;
 mod forest;
 mod format;

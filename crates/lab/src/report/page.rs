@@ -22,6 +22,8 @@ pub(super) struct Page<'a> {
     pub(super) title: &'a str,
     pub(super) verdict: &'a Verdict,
     pub(super) charts: &'a [Chart],
+    /// Most rows of the table behind a chart.
+    pub(super) rows: usize,
     /// The raw figures, as JSON that may stand in a script.
     pub(super) results: &'a str,
     pub(super) plan: &'a str,
@@ -33,7 +35,7 @@ impl Page<'_> {
     pub(super) fn html(&self, body: &str, own: &[(&str, &str)]) -> String {
         let options: serde_json::Map<String, Value> =
             self.charts.iter().map(|chart| (chart.id.clone(), chart.options.clone())).collect();
-        let charts: String = self.charts.iter().map(section).collect();
+        let charts: String = self.charts.iter().map(|chart| section(chart, self.rows)).collect();
         fill(
             SHELL,
             &[
@@ -89,7 +91,7 @@ pub(super) fn list(items: &[String]) -> String {
     format!("<ul>{items}</ul>")
 }
 
-fn section(chart: &Chart) -> String {
+fn section(chart: &Chart, rows: usize) -> String {
     let mut html = String::new();
     let (id, finding) = (escape(&chart.id), escape(&chart.finding));
     let _ = write!(
@@ -98,7 +100,7 @@ fn section(chart: &Chart) -> String {
          <div class=\"chart\" id=\"{id}\" role=\"img\" aria-label=\"{finding}\"></div>\
          <details><summary>The figures</summary>{}</details></section>",
         escape(&chart.title),
-        tables::behind(chart)
+        tables::behind(chart, rows)
     );
     html
 }

@@ -30,6 +30,7 @@ pub fn single(outcome: &Outcome, command: &str) -> String {
         title: &title,
         verdict: &outcome.verdict,
         charts: &charts,
+        rows: usize::MAX,
         results: &json_for_script(outcome),
         plan: &plan,
         command,

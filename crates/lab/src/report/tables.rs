@@ -4,28 +4,37 @@ use std::fmt::Write;
 
 use super::chart::Chart;
 use super::format::{because, came_out, connections, escape, estimate, mebibytes};
-use crate::results::{Judgement, Results};
+use crate::results::{Cell, Judgement, Results};
 
-/// A table from a heading and rows of cells that are escaped already.
-fn table(class: &str, heading: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut html = format!("<div class=\"scroll\"><table class=\"{class}\"><thead><tr>");
+/// A table: what it is of, for who does not see what is above it, its heading, and its rows, whose cells are escaped already;
+/// of these as many as there is room for. Who has a keyboard only can scroll it.
+fn table(class: &str, caption: &str, heading: &[&str], rows: &[Vec<String>], most: usize) -> String {
+    let caption = escape(caption);
+    let mut html = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table class=\"{class}\">\
+         <caption>{caption}</caption><thead><tr>"
+    );
     for name in heading {
         let _ = write!(html, "<th scope=\"col\">{}</th>", escape(name));
     }
     html.push_str("</tr></thead><tbody>");
-    for row in rows {
+    for row in rows.iter().take(most) {
         html.push_str("<tr>");
         for cell in row {
             let _ = write!(html, "<td>{cell}</td>");
         }
         html.push_str("</tr>");
     }
+    if rows.len() > most {
+        let more = rows.len() - most;
+        let _ = write!(html, "<tr><td colspan=\"{}\">and {more} more rows</td></tr>", heading.len());
+    }
     html.push_str("</tbody></table></div>");
     html
 }
 
-/// All cells with all figures.
-pub(super) fn cells(results: &Results) -> String {
+/// All cells with all figures; where there is no room for all, the best of each load and the first of the others.
+pub(super) fn cells(results: &Results, most: usize) -> String {
     let heading = [
         "target",
         "path",
@@ -39,7 +48,12 @@ pub(super) fn cells(results: &Results) -> String {
         "errors",
         "rounds",
     ];
-    let rows = results.cells.iter().map(|cell| {
+    let mut shown: Vec<(usize, &Cell)> = results.cells.iter().enumerate().collect();
+    if shown.len() > most {
+        shown.sort_by_key(|(at, cell)| (!cell.tied_best, *at));
+        shown[..most].sort_by_key(|(at, _)| *at);
+    }
+    let rows = shown.iter().map(|(_, cell)| {
         let best = if cell.tied_best {
             " <b class=\"best\" title=\"best, or not to be told from it\">&#9733;</b>"
         } else {
@@ -59,13 +73,15 @@ pub(super) fn cells(results: &Results) -> String {
             cell.rounds.to_string(),
         ]
     });
-    table("figures", &heading, rows)
+    table("figures", "Every cell", &heading, &rows.collect::<Vec<_>>(), most)
 }
 
 /// The figures behind a chart.
-pub(super) fn behind(chart: &Chart) -> String {
+pub(super) fn behind(chart: &Chart, most: usize) -> String {
     let heading: Vec<&str> = chart.heading.iter().map(String::as_str).collect();
-    table("figures", &heading, chart.rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect()))
+    let rows = chart.rows.iter().map(|row| row.iter().map(|cell| escape(cell)).collect());
+    let rows: Vec<_> = rows.collect();
+    table("figures", &format!("The figures of: {}", chart.title), &heading, &rows, most)
 }
 
 /// Budgets and how they came out.
@@ -81,7 +97,9 @@ pub(super) fn budgets(results: &Results) -> String {
             format!("<span class=\"{class}\">{}</span>", came_out(budget, "missed")),
         ]
     });
-    format!("<h2>Budgets</h2>{}", table("figures", &["budget", "ratio", ""], rows))
+    let table =
+        table("figures", "Budgets", &["budget", "ratio", "outcome"], &rows.collect::<Vec<_>>(), usize::MAX);
+    format!("<h2>Budgets</h2>{table}")
 }
 
 /// Claims and what came of them.
@@ -102,11 +120,26 @@ pub(super) fn claims(results: &Results) -> String {
             escape(&(claim.compared.clone() + &because(claim))),
         ]
     });
-    format!("<h2>What was claimed</h2>{}", table("plain", &["claim", "", "here", "compared"], rows))
+    let heading = ["claim", "outcome", "here", "compared"];
+    let table = table("plain", "What was claimed", &heading, &rows.collect::<Vec<_>>(), usize::MAX);
+    format!("<h2>What was claimed</h2>{table}")
 }
 
 /// Requests that got no answer, by kind; only kinds and cells that have any.
-pub(super) fn errors(results: &Results) -> String {
+pub(super) fn errors(results: &Results, most: usize) -> String {
+    let rows = error_rows(results);
+    if rows.is_empty() {
+        return "<p>No request failed.</p>".into();
+    }
+    table("figures", "Requests that failed", &["cell", "round", "kind", "count"], &rows, most)
+}
+
+/// How many rows of errors there are.
+pub(super) fn error_count(results: &Results) -> usize {
+    error_rows(results).len()
+}
+
+fn error_rows(results: &Results) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for run in &results.runs {
         if let Some(why) = &run.failure {
@@ -127,14 +160,11 @@ pub(super) fn errors(results: &Results) -> String {
             ]);
         }
     }
-    if rows.is_empty() {
-        return "<p>No request failed.</p>".into();
-    }
-    table("figures", &["cell", "round", "kind", "count"], rows)
+    rows
 }
 
 /// Where the experiment ran.
 pub(super) fn environment(results: &Results) -> String {
     let rows = results.environment.iter().map(|(name, value)| vec![escape(name), escape(value)]);
-    table("plain", &["what", "value"], rows)
+    table("plain", "The host", &["what", "value"], &rows.collect::<Vec<_>>(), usize::MAX)
 }
