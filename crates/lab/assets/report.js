@@ -20,8 +20,24 @@
       line(low[0] - 4, low[1], low[0] + 4, low[1]), line(high[0] - 4, high[1], high[0] + 4, high[1])] };
   };
 
+  // Between the ends of the intervals, from each point to the next; a whisker where there is one point only.
+  const band = (given, colour) => {
+    const silent = { name: given.name, type: "custom", silent: true, tooltip: { show: false }, itemStyle: { color: colour }, z: 1 };
+    if (given.data.length < 2) { return { ...silent, data: given.data, renderItem: whisker(colour), encode: { x: 0, y: [1, 2] } }; }
+    const pieces = given.data.slice(1).map((to, at) => [...given.data[at], ...to]);
+    const piece = (params, api) => ({ type: "polygon", style: { fill: colour, opacity: 0.16, stroke: "none" },
+      shape: { points: [[0, 1], [3, 4], [3, 5], [0, 2]].map(([x, y]) => api.coord([api.value(x), api.value(y)])) } });
+    return { ...silent, data: pieces, renderItem: piece, encode: { x: [0, 3], y: [1, 2, 4, 5] } };
+  };
+
   const series = (given, palette) => {
     const colour = palette[given.style % palette.length];
+    if (given.floor) {
+      const ink = dark.matches ? "#e6ebf1" : "#1b2430";
+      return { name: given.name, type: "line", data: given.data, symbol: given.data.length > 1 ? "none" : "rect", symbolSize: [24, 2], itemStyle: { color: ink },
+        lineStyle: { color: ink, width: 1.5, type: [6, 4] }, z: 1 };
+    }
+    if (given.band) { return band(given, colour); }
     if (given.whiskers) {
       return { name: given.name, type: "custom", data: given.data, renderItem: whisker(colour), itemStyle: { color: colour },
         encode: { x: 0, y: [1, 2] }, silent: true, tooltip: { show: false }, z: 1 };
@@ -35,8 +51,20 @@
     const axis = (one, gap) => ({ type: "category", data: one.values, name: one.name, nameLocation: "middle", nameGap: gap,
       axisLabel: { color: soft }, nameTextStyle: { color: soft }, axisLine: { lineStyle: { color: soft } }, splitArea: { show: false } });
     const values = given.data.map((cell) => cell[2]);
+    const place = (api) => [api.size([1, 1]), api.coord([api.value(0), api.value(1)])];
+    // Run once: a dot in the corner. Not measured: a cross.
+    const dot = (params, api) => {
+      const [size, middle] = place(api), r = Math.max(1, Math.min(3, size[0] / 8, size[1] / 8));
+      return { type: "circle", shape: { cx: middle[0] + size[0] / 2 - 3 * r, cy: middle[1] - size[1] / 2 + 3 * r, r }, style: { fill: "#ffffff", stroke: "#000000", lineWidth: 1 } };
+    };
+    const cross = (params, api) => {
+      const [size, middle] = place(api), r = Math.max(1.5, Math.min(5, size[0] / 4, size[1] / 4));
+      const line = (up) => ({ type: "line", shape: { x1: middle[0] - r, y1: middle[1] - r * up, x2: middle[0] + r, y2: middle[1] + r * up }, style: { stroke: soft, lineWidth: 1 } });
+      return { type: "group", children: [line(1), line(-1)] };
+    };
+    const marks = (data, renderItem) => ({ type: "custom", data, renderItem, silent: true, tooltip: { show: false }, z: 3 });
     const frame = (params, api) => {
-      const size = api.size([1, 1]), middle = api.coord([api.value(0), api.value(1)]);
+      const [size, middle] = place(api);
       return { type: "rect", shape: { x: middle[0] - size[0] / 2 + 2, y: middle[1] - size[1] / 2 + 2, width: size[0] - 4, height: size[1] - 4 },
         style: { fill: "none", stroke: dark.matches ? "#ffffff" : "#000000", lineWidth: 2 } };
     };
@@ -53,7 +81,7 @@
       series: [
         { type: "heatmap", data: given.data, label: { show: given.data.length <= 64, formatter: (p) => short(p.value[2]),
           color: "#fff", textBorderColor: "#000", textBorderWidth: 2 } },
-        { type: "custom", data: given.best, renderItem: frame, silent: true, tooltip: { show: false }, z: 3 },
+        marks(given.unmeasured, cross), marks(given.once, dot), marks(given.best, frame),
       ],
     };
   };
@@ -81,7 +109,9 @@
       yAxis: { type: "category", data: given.names, axisLabel: { color: ink, width: 220, overflow: "truncate" }, axisLine: { lineStyle: { color: soft } } },
       series: [
         { type: "custom", data: bars, renderItem: bar, encode: { x: [2, 3], y: 0 }, silent: true, tooltip: { show: false }, z: 1 },
-        { type: "scatter", data: given.data, encode: { x: 1, y: 0 }, symbol: "rect", symbolSize: 9, itemStyle: { color: palette[1] }, z: 2 },
+        { type: "scatter", data: given.data, encode: { x: 1, y: 0 }, symbol: "rect", symbolSize: 9, itemStyle: { color: palette[1] }, z: 2,
+          markLine: given.floor === null ? undefined : { silent: true, symbol: "none", data: [{ xAxis: given.floor }],
+            lineStyle: { color: ink, width: 1.5, type: [6, 4] }, label: { formatter: "floor", color: soft } } },
       ],
     };
   };
@@ -132,7 +162,7 @@
     return {
       aria: { enabled: true, label: { description: given.description } },
       animation: false, backgroundColor: "transparent", textStyle: { fontFamily: "inherit" },
-      legend: { textStyle: { color: ink, padding: [0, 12, 0, 2] }, top: 0, itemGap: 14, itemWidth: given.x.values ? 36 : 12 },
+      legend: { type: "scroll", pageIconColor: ink, pageIconInactiveColor: rule, pageTextStyle: { color: soft }, left: 0, right: 8, textStyle: { color: ink, padding: [0, 12, 0, 2] }, top: 0, itemGap: 14, itemWidth: given.x.values ? 36 : 12 },
       tooltip: { trigger: "item", backgroundColor: dark.matches ? "#1a222b" : "#fff", textStyle: { color: ink },
         formatter: (p) => { const b = document.createElement("b"); b.textContent = p.name && p.seriesType === "scatter" ? p.name : p.seriesName;
           return b.outerHTML + "<br>" + short(p.value[1]) + " " + (given.y.name === "us" || given.y.name === "requests/s" ? given.y.name : ""); } },
@@ -153,7 +183,12 @@
   });
   // Each chart as a file: SVG as it is drawn, PNG at twice its size.
   const save = (name, url) => { const link = document.createElement("a"); link.href = url; link.download = name; link.click(); };
-  const button = (text, action) => { const one = document.createElement("button"); one.type = "button"; one.textContent = text; one.addEventListener("click", action); return one; };
+  const button = (text, title, action) => {
+    const one = document.createElement("button");
+    one.type = "button"; one.textContent = text; one.setAttribute("aria-label", "Save as " + text + ": " + title);
+    one.addEventListener("click", action);
+    return one;
+  };
   for (const [id, chart] of drawn) {
     const svg = () => chart.getDataURL({ type: "svg" });
     const png = () => {
@@ -168,9 +203,9 @@
       };
       picture.src = svg();
     };
-    const place = document.createElement("p");
+    const place = document.createElement("p"), title = document.getElementById(id).closest("section").querySelector("h2").textContent;
     place.className = "save";
-    place.append(button("SVG", () => save(id + ".svg", svg())), button("PNG", png));
+    place.append(button("SVG", title, () => save(id + ".svg", svg())), button("PNG", title, png));
     document.getElementById(id).after(place);
   }
   const again = () => drawn.forEach(([id, chart]) => chart.setOption(options(all[id]), true));

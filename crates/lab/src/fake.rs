@@ -172,6 +172,7 @@ pub(crate) fn results(targets: &[&str], rounds: u32, surface: impl Fn(&str, u32)
         planned_runs: runs.len() as u32,
         runs,
         cells: Vec::new(),
+        unmeasured: Vec::new(),
         findings: Vec::new(),
         budgets: Vec::new(),
         claims: Vec::new(),

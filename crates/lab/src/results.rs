@@ -41,6 +41,9 @@ pub struct Results {
     pub runs: Vec<Run>,
     /// One entry per cell, over its rounds.
     pub cells: Vec<Cell>,
+    /// Cells of the plan without a figure: those that were not looked at, and those of which no run is of use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmeasured: Vec<CellKey>,
     /// What the experiment says, a sentence each, most important first.
     pub findings: Vec<String>,
     /// The plan's budgets, and how they came out.
@@ -276,7 +279,8 @@ pub struct Held {
     pub why: String,
 }
 
-/// A median over rounds with its 95 % bootstrap interval. One round has none: nothing is known of how much rounds differ.
+/// A median over rounds with its 95 % bootstrap interval, which up to five rounds is their range. One round has none: nothing
+/// is known of how much rounds differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Median over the rounds.

@@ -172,6 +172,7 @@ fn begin(plan: &Plan, options: &Options) -> Results {
         planned_runs: plan.cells().len() as u32 * plan.rounds,
         runs: Vec::new(),
         cells: Vec::new(),
+        unmeasured: Vec::new(),
         findings: Vec::new(),
         budgets: Vec::new(),
         claims: Vec::new(),

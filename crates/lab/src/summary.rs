@@ -2,6 +2,7 @@
 
 mod claims;
 mod findings;
+pub(crate) mod measured;
 mod queueing;
 mod scaling;
 mod searched;
@@ -22,7 +23,7 @@ use crate::workers::Workers;
 
 /// Fills in what follows from the runs that there are.
 pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
-    results.cells = plan.cells().iter().filter_map(|key| cell(results, key)).collect();
+    (results.cells, results.unmeasured) = measured::cells(results, plan);
     mark_best(results);
     results.budgets = plan.budgets.iter().flat_map(|budget| outcomes(budget, results, plan)).collect();
     results.claims = claims::outcomes(results, plan);
@@ -36,6 +37,7 @@ pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
     results.findings.extend(scaling::sentences(results));
     results.findings.extend(queueing::sentences(results));
     results.findings.extend(steadiness::sentences(results));
+    results.findings.extend(measured::sentence(results));
 }
 
 impl Metric {

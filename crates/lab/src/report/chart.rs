@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::floor::{FLOOR, dashed};
 use super::format::mebibytes;
 use crate::results::{Cell, Estimate};
 
@@ -27,6 +28,19 @@ pub(super) struct Figure {
     pub(super) get: fn(&Cell) -> Option<Estimate>,
 }
 
+/// Sizes of answers that are no further apart than this are alike.
+const ALIKE: f64 = 1.05;
+
+/// The rate.
+pub(super) const RATE: Figure = Figure {
+    id: "rate",
+    title: "Requests per second",
+    unit: "requests/s",
+    more: true,
+    get: |cell| Some(cell.requests_per_second),
+};
+
+/// The figures that charts are of.
 pub(super) const FIGURES: [Figure; 7] = [
     Figure {
         id: "held",
@@ -35,13 +49,7 @@ pub(super) const FIGURES: [Figure; 7] = [
         more: true,
         get: |cell| Some(cell.held.as_ref()?.clients),
     },
-    Figure {
-        id: "rate",
-        title: "Requests per second",
-        unit: "requests/s",
-        more: true,
-        get: |cell| Some(cell.requests_per_second),
-    },
+    RATE,
     Figure {
         id: "cpu",
         title: "Processor time of the server per request",
@@ -74,6 +82,19 @@ pub(super) const FIGURES: [Figure; 7] = [
 ];
 
 impl Figure {
+    /// Whether a chart of it says more of some cells, which all have it, than that of the rate: bytes do where answers differ
+    /// in size.
+    pub(super) fn is_worth_a_chart(&self, cells: &[&Cell]) -> bool {
+        let sizes = || cells.iter().map(|cell| self.median(cell) / RATE.median(cell));
+        let (least, most) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
+        !cells.is_empty() && (self.id != "bytes" || most > ALIKE * least)
+    }
+
+    /// Whether it is a speed, of which a floor is the limit.
+    pub(super) fn has_floor(&self) -> bool {
+        matches!(self.id, "rate" | "cpu")
+    }
+
     /// The median of a cell, or 0 where it has none.
     pub(super) fn median(&self, cell: &Cell) -> f64 {
         (self.get)(cell).map_or(0.0, |estimate| estimate.median)
@@ -94,17 +115,32 @@ pub(super) fn line(name: &str, style: usize, points: &[Value]) -> Value {
     json!({ "name": name, "type": "line", "data": points, "style": style })
 }
 
-/// A line through the medians of estimates, each at its place, and a whisker for the interval of each. The page's script
-/// draws whiskers: in the colour of their line, and off with it in the legend.
-pub(super) fn line_with_whiskers(name: &str, style: usize, mut points: Vec<(usize, Estimate)>) -> [Value; 2] {
+/// A line for a target through the medians of estimates, each at its place, and a whisker for the interval of each; the floor
+/// is a dashed line. The page's script draws whiskers: in the colour of their line, and off with it in the legend.
+pub(super) fn line_with_whiskers(name: &str, style: usize, points: Vec<(usize, Estimate)>) -> Vec<Value> {
+    let (medians, intervals) = medians(points);
+    if name == FLOOR {
+        return vec![dashed(&medians)];
+    }
+    let whiskers =
+        json!({ "name": name, "type": "custom", "whiskers": true, "data": intervals, "style": style });
+    vec![line(name, style, &medians), whiskers]
+}
+
+/// The same with a band between the ends of the intervals in place of whiskers.
+pub(super) fn line_with_band(name: &str, style: usize, points: Vec<(usize, Estimate)>) -> Vec<Value> {
+    let (medians, intervals) = medians(points);
+    let band = json!({ "name": name, "type": "custom", "band": true, "data": intervals, "style": style });
+    vec![line(name, style, &medians), band]
+}
+
+/// The medians, each at its place, and the ends of the intervals of those that have one.
+fn medians(mut points: Vec<(usize, Estimate)>) -> (Vec<Value>, Vec<Value>) {
     points.sort_by_key(|(at, _)| *at);
-    let medians: Vec<_> = points.iter().map(|(at, estimate)| json!([at, estimate.median])).collect();
-    let whisker = |(at, estimate): &(usize, Estimate)| {
+    let ends = |(at, estimate): &(usize, Estimate)| {
         let (low, high) = estimate.interval()?;
         Some(json!([at, low, high]))
     };
-    let whiskers: Vec<_> = points.iter().filter_map(whisker).collect();
-    let whiskers =
-        json!({ "name": name, "type": "custom", "whiskers": true, "data": whiskers, "style": style });
-    [line(name, style, &medians), whiskers]
+    let intervals = points.iter().filter_map(ends).collect();
+    (points.iter().map(|(at, estimate)| json!([at, estimate.median])).collect(), intervals)
 }

@@ -10,9 +10,10 @@ use super::forest::forests;
 use super::format::{counted, estimate, number};
 use super::grid::grids;
 use super::held::held;
-use super::server::server;
+use super::optimum::optima;
+use super::server::leading;
 use crate::key::CellKey;
-use crate::results::{Cell, Results, Run, fastest};
+use crate::results::{Cell, Results, Run};
 
 /// Most runs that are drawn, each as a point.
 const MOST_RUNS: usize = 1500;
@@ -31,19 +32,11 @@ pub(super) fn charts(results: &Results, surfaces: bool) -> Vec<Chart> {
         }
     }
     charts.extend(forests(results));
+    charts.extend(optima(results));
     charts.extend(grids(results, surfaces));
     charts.extend(runs(results));
-    charts.extend(server_of_the_best(results));
+    charts.extend(leading(results));
     charts
-}
-
-/// What the server of the fastest cell used over time, in the first of its runs.
-fn server_of_the_best(results: &Results) -> Option<Chart> {
-    let best = fastest(&results.cells)?;
-    let used =
-        results.runs.iter().find(|run| run.cell == best.key && run.failure.is_none())?.server.as_ref()?;
-    let chart = server(used);
-    (!used.moments.is_empty()).then(|| Chart { title: format!("{}: {}", chart.title, best.key), ..chart })
 }
 
 /// A path and a way to use connections: cells that belong in one chart.
@@ -71,7 +64,7 @@ fn chart(cells: &[&Cell], figure: &Figure, facet: &Facet, number_of: usize) -> O
             cell.key.path == facet.path && cell.key.close == facet.close && (figure.get)(cell).is_some()
         })
         .collect();
-    if cells.is_empty() {
+    if !figure.is_worth_a_chart(&cells) {
         return None;
     }
     let mut title = figure.title.to_string();

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::chart::{Chart, FIGURES, Figure, line_with_whiskers};
+use super::floor::{self, FLOOR};
 use super::format::{estimate, number};
 use super::settings::order;
 use crate::key::CellKey;
@@ -26,7 +27,7 @@ pub(super) fn over_conditions(results: &Results) -> Vec<Chart> {
         }
         for (facet, cells) in facets {
             for figure in &FIGURES {
-                charts.extend(chart(name, &facet, &cells, figure, charts.len()));
+                charts.extend(chart(results, (name, &facet), &cells, figure, charts.len()));
             }
         }
     }
@@ -46,12 +47,18 @@ pub(super) fn best_of_each(cells: &[Cell]) -> Vec<&Cell> {
     best.into_values().collect()
 }
 
-fn chart(name: &str, facet: &CellKey, cells: &[&Cell], figure: &Figure, number_of: usize) -> Option<Chart> {
+fn chart(
+    results: &Results,
+    (name, facet): (&str, &CellKey),
+    cells: &[&Cell],
+    figure: &Figure,
+    number_of: usize,
+) -> Option<Chart> {
     let mut values: Vec<&str> = cells.iter().map(|cell| cell.key.condition[name].as_str()).collect();
     values.sort_by(|a, b| order(a).total_cmp(&order(b)).then(a.cmp(b)));
     values.dedup();
     let known: Vec<&Cell> = cells.iter().copied().filter(|cell| (figure.get)(cell).is_some()).collect();
-    if values.len() < 2 || known.is_empty() {
+    if values.len() < 2 || !figure.is_worth_a_chart(&known) {
         return None;
     }
     let mut targets: Vec<&str> = known.iter().map(|cell| cell.key.target.as_str()).collect();
@@ -63,6 +70,11 @@ fn chart(name: &str, facet: &CellKey, cells: &[&Cell], figure: &Figure, number_o
         let own = known.iter().filter(|cell| cell.key.target == *target);
         let points = own.filter_map(|cell| Some((at(cell)?, (figure.get)(cell)?)));
         series.extend(line_with_whiskers(target, style, points.collect()));
+    }
+    if figure.has_floor() && !targets.contains(&FLOOR) {
+        // The floor need not know the condition: the same under all of its levels.
+        let floor = known.first().and_then(|cell| floor::beneath(results, &cell.key));
+        series.extend(floor.and_then(|cell| floor::across(cell, figure, values.len())));
     }
     let finding = finding(&known, figure, name, (values[0], values[values.len() - 1]));
     let rest =

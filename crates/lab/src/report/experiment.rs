@@ -3,7 +3,7 @@
 use super::chart::Chart;
 use super::charts::charts;
 use super::detail::Detail;
-use super::format::escape;
+use super::format::{escape, intervals};
 use super::page::{Page, list};
 use super::tables;
 use crate::results::Results;
@@ -58,6 +58,7 @@ fn with_charts(results: &Results, charts: &[Chart], detail: &Detail) -> String {
             ("budgets", &tables::budgets(results)),
             ("claims", &tables::claims(results)),
             ("left_out", &left_out.map_or_else(String::new, |text| format!("<p>{}</p>", escape(&text)))),
+            ("intervals", &escape(&intervals(&results.cells))),
             ("cells", &tables::cells(results, detail.rows)),
             ("errors", &tables::errors(results, detail.rows)),
             ("environment", &tables::environment(results)),

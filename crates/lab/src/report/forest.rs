@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::chart::Chart;
+use super::floor::FLOOR;
 use super::format::{estimate, number};
 use crate::key::CellKey;
 use crate::results::{Cell, Results};
@@ -31,6 +32,7 @@ fn forest(number_of: usize, key: &CellKey, mut cells: Vec<&Cell>) -> Chart {
     let ratio = |cell: &Cell| cell.ratio_to_best.map_or(0.0, |ratio| ratio.median);
     cells.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
     let all = cells.len();
+    let floor = cells.iter().find(|cell| cell.key.target == FLOOR).map(|cell| ratio(cell));
     cells.truncate(MOST_CONTENDERS);
     let tied = cells.iter().filter(|cell| cell.tied_best).count();
     let more =
@@ -73,6 +75,7 @@ fn forest(number_of: usize, key: &CellKey, mut cells: Vec<&Cell>) -> Chart {
             "names": names,
             "description": finding,
             "data": data,
+            "floor": floor,
         }),
         finding,
     }

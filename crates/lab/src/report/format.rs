@@ -1,5 +1,6 @@
 //! Numbers and text on their way into a report.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::results::{BudgetOutcome, Cell, ClaimOutcome, Estimate, Held};
@@ -85,6 +86,32 @@ pub(crate) fn interval(estimate: &Estimate, between: &str) -> String {
     ends.map_or("n/a".into(), |(low, high)| format!("{}{between}{}", number(low), number(high)))
 }
 
+/// From so many rounds on an interval is what "95 %" says, within a hair: over fewer it is their range.
+const ROUNDS_OF_95: u32 = 5;
+
+/// What the intervals of medians are called, by the rounds that they are over: a range of n values has the true median in
+/// 1 - 2 / 2^n of all cases (David and Nagaraja: Order Statistics, 2003, section 7.1).
+pub(super) fn intervals(cells: &[Cell]) -> String {
+    let rounds: BTreeSet<u32> = cells.iter().map(|cell| cell.rounds).collect();
+    let few = rounds.iter().filter(|rounds| (2..ROUNDS_OF_95).contains(*rounds));
+    let few: Vec<String> = few
+        .map(|rounds| {
+            format!("{:.0} % of cases over {rounds} rounds", 100.0 * (1.0 - 2.0 / 2f64.powi(*rounds as i32)))
+        })
+        .collect();
+    let many = rounds.iter().any(|rounds| *rounds >= ROUNDS_OF_95);
+    let kind = match (many, few.is_empty()) {
+        (_, true) => "their 95 % intervals".into(),
+        (false, false) => format!("their range, which has the true median in {}", few.join(", ")),
+        (true, false) => format!(
+            "their 95 % intervals; over fewer than {ROUNDS_OF_95} rounds it is their range, which has the true median in {}",
+            few.join(", ")
+        ),
+    };
+    let once = if rounds.contains(&1) { "; one round has none (n/a)" } else { "" };
+    format!("Medians over the rounds with {kind}{once}.")
+}
+
 /// How a budget came out, with the word for one that is missed: `met by one round alone`.
 pub(super) fn came_out(budget: &BudgetOutcome, missed: &str) -> String {
     let word = if budget.met { "met" } else { missed };
@@ -120,6 +147,7 @@ pub(super) fn json_for_script(value: &impl serde::Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake;
 
     #[test]
     fn numbers_are_short_and_grouped() {
@@ -134,6 +162,26 @@ mod tests {
         ] {
             assert_eq!(number(value), expected);
         }
+    }
+
+    #[test]
+    fn an_interval_of_few_rounds_is_called_what_it_is() {
+        let said = |rounds: &[u32]| {
+            let cell = |rounds: &u32| Cell { rounds: *rounds, ..fake::cell(fake::key("a", 1), 1.0) };
+            intervals(&rounds.iter().map(cell).collect::<Vec<_>>())
+        };
+        assert_eq!(said(&[5, 15]), "Medians over the rounds with their 95 % intervals.");
+        let three = "Medians over the rounds with their range, which has the true median in 75 % of cases over 3 rounds.";
+        assert_eq!(said(&[3, 3]), three);
+        let mixed = said(&[1, 2, 4, 5]);
+        assert!(
+            mixed.contains("in 50 % of cases over 2 rounds, 88 % of cases over 4 rounds; one round"),
+            "{mixed}"
+        );
+        assert!(
+            mixed.starts_with("Medians over the rounds with their 95 % intervals; over fewer than 5"),
+            "{mixed}"
+        );
     }
 
     #[test]

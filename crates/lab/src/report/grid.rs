@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::chart::{Chart, line_with_whiskers};
-use super::settings::{Factor, HEADING, finding, levels_of, place, rows, title};
+use super::chart::Chart;
+use super::settings::{Factor, HEADING, Standing, levels_of, place, rows, title};
+use super::slice::slice;
 use super::surface::surface;
 use crate::key::CellKey;
-use crate::results::{Cell, Results, fastest};
+use crate::results::{Cell, Results};
 
 /// Most heat maps of a report; of more conditions than that, the first ones are shown.
 const MOST: usize = 24;
@@ -16,17 +17,58 @@ const MOST: usize = 24;
 /// Most pieces of all surfaces of a report together: they take some 100 bytes each.
 const MOST_PIECES: usize = 5000;
 
+/// The settings of a target under a load.
+#[derive(Default)]
+pub(super) struct Grid<'a> {
+    pub(super) cells: Vec<&'a Cell>,
+    /// Those that were planned and have no figure.
+    unmeasured: Vec<&'a CellKey>,
+}
+
+impl<'a> Grid<'a> {
+    /// Each target under each load where it has settings.
+    pub(super) fn all(results: &'a Results) -> BTreeMap<CellKey, Grid<'a>> {
+        let mut grids = BTreeMap::<CellKey, Grid<'a>>::new();
+        for cell in results.cells.iter().filter(|cell| !cell.key.setting.is_empty()) {
+            grids.entry(cell.key.without_setting()).or_default().cells.push(cell);
+        }
+        for key in results.unmeasured.iter().filter(|key| !key.setting.is_empty()) {
+            grids.entry(key.without_setting()).or_default().unmeasured.push(key);
+        }
+        grids
+    }
+
+    /// The factors that have several levels in the plan, that with the most first.
+    fn factors(&self) -> Vec<Factor<'a>> {
+        let names = self.cells.first().map(|cell| cell.key.setting.keys()).into_iter().flatten();
+        let keys = || self.cells.iter().map(|cell| &cell.key).chain(self.unmeasured.iter().copied());
+        let mut factors: Vec<Factor<'a>> = names
+            .map(|name| (name.as_str(), levels_of(keys(), name)))
+            .filter(|(_, levels)| levels.len() > 1)
+            .collect();
+        factors.sort_by_key(|(_, levels)| std::cmp::Reverse(levels.len()));
+        factors
+    }
+
+    /// The part of it where some factors are as in a cell.
+    fn as_in(&self, key: &CellKey, factors: &[Factor<'_>]) -> Grid<'a> {
+        let same = |other: &CellKey| {
+            factors.iter().all(|(name, _)| other.setting.get(*name) == key.setting.get(*name))
+        };
+        Grid {
+            cells: self.cells.iter().copied().filter(|cell| same(&cell.key)).collect(),
+            unmeasured: self.unmeasured.iter().copied().filter(|key| same(key)).collect(),
+        }
+    }
+}
+
 /// A heat map or a slice for each target and condition where there is something to choose; a surface too, if that is asked for.
 pub(super) fn grids(results: &Results, surfaces: bool) -> Vec<Chart> {
-    let mut grids = BTreeMap::<CellKey, Vec<&Cell>>::new();
-    for cell in results.cells.iter().filter(|cell| !cell.key.setting.is_empty()) {
-        let key = cell.key.without_setting();
-        grids.entry(key).or_default().push(cell);
-    }
-    let grids = grids.iter().filter(|(_, cells)| cells.len() > 1).take(MOST);
+    let grids = Grid::all(results);
+    let grids = grids.iter().filter(|(_, grid)| grid.cells.len() > 1).take(MOST);
     let mut charts: Vec<Chart> = grids
         .enumerate()
-        .flat_map(|(number_of, (key, cells))| charts(number_of, key, cells, surfaces))
+        .flat_map(|(number_of, (key, grid))| charts(results, number_of, key, grid, surfaces))
         .collect();
     let mut pieces = 0;
     charts.retain(|chart| {
@@ -36,72 +78,66 @@ pub(super) fn grids(results: &Results, surfaces: bool) -> Vec<Chart> {
     charts
 }
 
-fn charts(number_of: usize, key: &CellKey, cells: &[&Cell], surfaces: bool) -> Vec<Chart> {
-    let surface = |cells: &[&Cell], x, y| if surfaces { surface(number_of, key, cells, x, y) } else { None };
-    let mut factors: Vec<(&str, Vec<&str>)> = cells[0]
-        .key
-        .setting
-        .keys()
-        .map(|name| (name.as_str(), levels_of(cells, name)))
-        .filter(|(_, levels)| levels.len() > 1)
-        .collect();
-    factors.sort_by_key(|(_, levels)| std::cmp::Reverse(levels.len()));
-    match &factors[..] {
+fn charts(results: &Results, number_of: usize, key: &CellKey, grid: &Grid<'_>, surfaces: bool) -> Vec<Chart> {
+    let Some(standing) = Standing::of(results, &grid.cells) else { return Vec::new() };
+    let cells = &grid.cells;
+    let surface = |cells: &[&Cell], standing: &Standing<'_>, x, y| {
+        if surfaces { surface(number_of, key, cells, standing, (x, y)) } else { None }
+    };
+    let slice = |id: String, x, lines| slice(results, id, key, (cells, &standing), x, lines);
+    match &grid.factors()[..] {
         [] => Vec::new(),
-        [only] => vec![slice(format!("slice-{number_of}"), key, cells, only, None)],
+        [only] => vec![slice(format!("slice-{number_of}"), only, None)],
         [x, y] => {
-            let mut all = vec![heat(number_of, key, cells, x, y)];
-            all.extend(surface(cells, x, y));
-            all.push(slice(format!("slice-{number_of}-a"), key, cells, x, Some(y)));
-            all.push(slice(format!("slice-{number_of}-b"), key, cells, y, Some(x)));
+            let mut all = vec![heat(number_of, key, grid, &standing, (x, y))];
+            all.extend(surface(cells, &standing, x, y));
+            all.push(slice(format!("slice-{number_of}-a"), x, Some(y)));
+            all.push(slice(format!("slice-{number_of}-b"), y, Some(x)));
             all
         }
         // Of more than two factors, the two with the most levels, where the others are as in the best cell.
-        [x, y, ..] => {
-            let Some(best) = fastest(cells.iter().copied()) else { return Vec::new() };
-            let rest: Vec<&Cell> = cells
-                .iter()
-                .copied()
-                .filter(|cell| {
-                    factors[2..]
-                        .iter()
-                        .all(|(name, _)| cell.key.setting.get(*name) == best.key.setting.get(*name))
-                })
-                .collect();
-            let heat = heat(number_of, key, &rest, x, y);
-            [heat].into_iter().chain(surface(&rest, x, y)).collect()
+        [x, y, others @ ..] => {
+            let rest = grid.as_in(&standing.best.key, others);
+            let Some(standing) = Standing::of(results, &rest.cells) else { return Vec::new() };
+            let heat = heat(number_of, key, &rest, &standing, (x, y));
+            [heat].into_iter().chain(surface(&rest.cells, &standing, x, y)).collect()
         }
     }
 }
 
-fn heat(number_of: usize, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, y: &Factor<'_>) -> Chart {
-    let place = |cell: &Cell| place(cell, x, y);
-    let data: Vec<Value> = cells
+fn heat(
+    number_of: usize,
+    key: &CellKey,
+    grid: &Grid<'_>,
+    standing: &Standing<'_>,
+    (x, y): (&Factor<'_>, &Factor<'_>),
+) -> Chart {
+    let at = |key: &CellKey| place(key, x, y).map(|(x, y)| json!([x, y]));
+    let all_at = |keys: &mut dyn Iterator<Item = &CellKey>| keys.filter_map(at).collect::<Vec<Value>>();
+    let keys = || grid.cells.iter().map(|cell| &cell.key);
+    let data: Vec<Value> = grid
+        .cells
         .iter()
-        .filter_map(|cell| place(cell).map(|(x, y)| json!([x, y, cell.requests_per_second.median.round()])))
+        .filter_map(|cell| {
+            place(&cell.key, x, y).map(|(x, y)| json!([x, y, cell.requests_per_second.median.round()]))
+        })
         .collect();
-    // Best of this target: the star of the tables is for the best of all targets.
-    let top = fastest(cells.iter().copied()).and_then(|cell| cell.requests_per_second.low);
-    // Without an interval on either side nothing is told apart.
-    let may_be_best = |cell: &&&Cell| {
-        let reach = cell.requests_per_second.high.zip(top);
-        reach.is_none_or(|(high, top)| high >= top)
-    };
-    let tied: Vec<Value> =
-        cells.iter().filter(may_be_best).filter_map(|cell| place(cell).map(|(x, y)| json!([x, y]))).collect();
-    let all = x.1.len() * y.1.len();
-    let measured = match data.len() {
-        measured if measured < all => {
-            format!(" {measured} of {all} settings were measured; the others are left blank.")
-        }
-        _ => String::new(),
-    };
-    let finding = finding(cells) + &measured;
+    let best = all_at(&mut keys().filter(|key| standing.is_best(key)));
+    let once = all_at(&mut keys().filter(|key| standing.is_unclear(key)));
+    let unmeasured = all_at(&mut grid.unmeasured.iter().copied());
+    let mut finding = standing.finding() + " The frame is about the best, and what cannot be told from it.";
+    if !once.is_empty() {
+        finding += " A dot is on what one round alone tells of.";
+    }
+    if !unmeasured.is_empty() {
+        let all = data.len() + unmeasured.len();
+        finding += &format!(" {} of {all} settings were measured; a cross is on the others.", data.len());
+    }
     Chart {
         id: format!("heat-{number_of}"),
         title: format!("{} by {}: {}", x.0, y.0, title(key)),
         heading: HEADING.map(String::from).into(),
-        rows: rows(cells),
+        rows: rows(&grid.cells, standing),
         options: json!({
             "kind": "heat",
             "x": { "name": x.0, "values": x.1 },
@@ -109,47 +145,78 @@ fn heat(number_of: usize, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, y: &Fa
             "unit": "requests/s",
             "description": finding,
             "data": data,
-            "best": tied,
+            "best": best,
+            "once": once,
+            "unmeasured": unmeasured,
         }),
         finding,
     }
 }
 
-/// Rate over one factor, a line for each level of another.
-fn slice(id: String, key: &CellKey, cells: &[&Cell], x: &Factor<'_>, lines: Option<&Factor<'_>>) -> Chart {
-    let mut series = Vec::new();
-    let names: Vec<Option<&str>> = match lines {
-        Some((_, levels)) => levels.iter().map(|level| Some(*level)).collect(),
-        None => vec![None],
-    };
-    for (style, level) in names.iter().enumerate() {
-        let own = |cell: &&&Cell| match (lines, level) {
-            (Some((name, _)), Some(level)) => cell.key.setting.get(*name).is_some_and(|own| own == level),
-            _ => true,
-        };
-        let points = cells.iter().filter(own).filter_map(|cell| {
-            let at =
-                x.1.iter().position(|level| cell.key.setting.get(x.0).is_some_and(|own| own == level))?;
-            Some((at, cell.requests_per_second))
-        });
-        let name = match (lines, level) {
-            (Some((name, _)), Some(level)) => format!("{name} {level}"),
-            _ => key.target.clone(),
-        };
-        series.extend(line_with_whiskers(&name, style, points.collect()));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+    use crate::plan::Plan;
+    use crate::results::Run;
+    use crate::summary::summarise;
+
+    const PLAN: &str = r#"
+        title = "t"
+        connections = [10]
+        paths = ["/"]
+        duration_s = 1
+        [factor]
+        reactors = [1, 2, 3]
+        workers = [4, 8]
+        [[target]]
+        name = "hybrid"
+        model = "reactor"
+        args = ["{reactors}", "{workers}"]
+    "#;
+
+    /// The heat map of these settings, each with the rates of its rounds.
+    fn heat_of(measured: &[(&str, &str, &[f64])]) -> Chart {
+        let plan = Plan::parse(PLAN, "x.toml").unwrap();
+        let mut results = fake::results(&[], 0, |_, _| (0.0, 0.0));
+        for (reactors, workers, rates) in measured {
+            let setting = [("reactors", reactors), ("workers", workers)];
+            let setting = setting.map(|(name, level)| (name.to_owned(), (*level).to_owned())).into();
+            let key = CellKey { setting, ..fake::key("hybrid", 10) };
+            for (round, rate) in (0..).zip(*rates) {
+                results.runs.push(Run { round, ..fake::run(key.clone(), fake::measured(&key, *rate, 10.0)) });
+            }
+        }
+        summarise(&mut results, &plan);
+        grids(&results, false).remove(0)
     }
-    let finding = finding(cells);
-    Chart {
-        id,
-        title: format!("Requests per second over {}: {}", x.0, title(key)),
-        heading: HEADING.map(String::from).into(),
-        rows: rows(cells),
-        options: json!({
-            "x": { "name": x.0, "values": x.1 },
-            "y": { "name": "requests/s" },
-            "description": finding,
-            "series": series,
-        }),
-        finding,
+
+    #[test]
+    fn axes_are_those_of_the_plan_and_what_was_not_measured_is_marked() {
+        let chart = heat_of(&[("1", "4", &[1.0, 1.1]), ("3", "4", &[2.0, 2.1])]);
+        assert_eq!(chart.options["x"]["values"], json!(["1", "2", "3"]));
+        assert_eq!(chart.options["y"]["values"], json!(["4", "8"]));
+        assert_eq!(chart.options["unmeasured"], json!([[0, 1], [1, 0], [1, 1], [2, 1]]));
+        assert!(chart.finding.contains("2 of 6 settings were measured; a cross is on the others."));
+    }
+
+    #[test]
+    fn only_what_cannot_be_told_from_the_best_is_framed() {
+        let chart = heat_of(&[
+            ("1", "4", &[100.0, 103.0, 101.0]),
+            ("2", "4", &[99.0, 101.0, 102.0]),
+            ("3", "4", &[80.0, 81.0, 82.0]),
+            ("1", "8", &[90.0]),
+        ]);
+        assert_eq!(chart.options["best"], json!([[0, 0], [1, 0]]));
+        assert_eq!(chart.options["once"], json!([[0, 1]]), "of one round nothing is known");
+        assert!(chart.finding.contains("one other setting cannot be told from it"), "{}", chart.finding);
+    }
+
+    #[test]
+    fn where_all_were_run_once_the_fastest_alone_is_framed() {
+        let chart = heat_of(&[("1", "4", &[100.0]), ("2", "4", &[80.0]), ("3", "8", &[10.0])]);
+        assert_eq!(chart.options["best"], json!([[0, 0]]));
+        assert_eq!(chart.options["once"], json!([[1, 0], [2, 1]]));
     }
 }

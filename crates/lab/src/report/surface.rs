@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::chart::Chart;
 use super::format::number;
 use super::isometric::{Grid, Piece, Place, project};
-use super::settings::{Factor, HEADING, finding, place, rows, title};
+use super::settings::{Factor, HEADING, Standing, place, rows, title};
 use crate::key::{CellKey, levels};
-use crate::results::{Cell, fastest};
+use crate::results::Cell;
 
 /// Most levels of a factor that are written along its axis.
 const WRITTEN: usize = 10;
@@ -22,24 +22,24 @@ pub(super) fn surface(
     number_of: usize,
     key: &CellKey,
     cells: &[&Cell],
-    x: &Factor<'_>,
-    y: &Factor<'_>,
+    standing: &Standing<'_>,
+    (x, y): (&Factor<'_>, &Factor<'_>),
 ) -> Option<Chart> {
     let rate = |cell: &Cell| cell.requests_per_second.median;
-    let heights = cells.iter().filter_map(|cell| Some((place(cell, x, y)?, rate(cell)))).collect();
+    let heights = cells.iter().filter_map(|cell| Some((place(&cell.key, x, y)?, rate(cell)))).collect();
     let grid = Grid::new((x.1.len(), y.1.len()), heights);
     let pieces = grid.pieces();
     if pieces.is_empty() {
         return None;
     }
-    let best = fastest(cells.iter().copied())?;
-    let (right, up) = short(grid.place(place(best, x, y)?, rate(best)));
-    let finding = finding(cells);
+    let best = standing.best;
+    let (right, up) = short(grid.place(place(&best.key, x, y)?, rate(best)));
+    let finding = standing.finding();
     Some(Chart {
         id: format!("surface-{number_of}"),
         title: format!("Surface of requests per second over {} and {}: {}", x.0, y.0, title(key)),
         heading: HEADING.map(String::from).into(),
-        rows: rows(cells),
+        rows: rows(cells, standing),
         options: json!({
             "kind": "surface",
             "unit": "requests/s",

@@ -1,8 +1,9 @@
 //! Results as text: aligned columns for a terminal, and Markdown.
 
-use super::format::{because, came_out, columns, connections, estimate, mebibytes, number};
+use super::format::{because, came_out, columns, connections, estimate, intervals, mebibytes, number};
 use crate::noise;
 use crate::results::{Cell, Results};
+use crate::summary::measured;
 
 /// What is said of every cell.
 const HEADING: [&str; 10] = [
@@ -39,6 +40,9 @@ pub fn text_table(results: &Results) -> String {
         );
     }
     text += if results.claims.is_empty() { "" } else { "\n" };
+    if let Some(said) = measured::sentence(results) {
+        text += &format!("\n{said}\n");
+    }
     text += &format!("\n{}\n", results.verdict.word());
     for reason in results.verdict.reasons() {
         text += &format!("  {reason}\n");
@@ -97,7 +101,7 @@ pub fn markdown(results: &Results) -> String {
     if let Some(noise) = noise::sentence(results) {
         text += &format!("\n\n{noise}");
     }
-    text += "\n\n\\* best of its number of connections, or not to be told from it. Medians over rounds with 95 % intervals, \
-             which one round does not have (n/a).\n";
+    let intervals = intervals(&results.cells);
+    text += &format!("\n\n\\* best of its number of connections, or not to be told from it. {intervals}\n");
     text
 }
