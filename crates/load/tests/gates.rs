@@ -2,7 +2,7 @@
 //! on the quiet of this host, the same load without it does not. Two cannot be provoked here: time that the host's own host takes away, and a busy client (which needs a server
 //! that is faster than the generator); their arithmetic is tested beside it.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
@@ -46,6 +46,28 @@ fn slow(time: Duration) -> SocketAddr {
         thread::sleep(time);
         OK
     })
+}
+
+/// A server that takes so long for each answer, and has many requests of a connection before it.
+fn one_by_one(time: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map(Result::unwrap) {
+            thread::spawn(move || {
+                let (mut received, mut answers) = (BufReader::new(stream.try_clone().unwrap()), stream);
+                let mut line = String::new();
+                while received.read_line(&mut line).is_ok_and(|count| count > 0) {
+                    if line == "\r\n" {
+                        thread::sleep(time);
+                        let _ = answers.write_all(OK);
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    address
 }
 
 fn load(address: SocketAddr, change: impl FnOnce(&mut Plan)) -> Outcome {
@@ -109,6 +131,9 @@ fn littles_law_is_broken_where_connections_are_not_busy() {
     assert!(says(&off, "off the number of connections"), "{:?}", off.verdict);
     let fine = load(slow(Duration::from_millis(2)), |_| ());
     assert!(!says(&fine, "off the number of connections"), "{:?}", fine.verdict);
+    // It answers a batch in turn, so that about half of one is under way on each connection.
+    let piped = load(one_by_one(Duration::from_millis(2)), |plan| plan.pipeline = 16);
+    assert!(!says(&piped, "rate x mean response time"), "{:?}", piped.verdict);
 }
 
 #[test]
