@@ -242,6 +242,10 @@ impl Fleet {
             }
         }
         let host = end.unwrap_or_else(Sample::now).since(&begin);
+        // So many requests end when the last process does: whoever looks at the server is told.
+        if last_phase != Some(Phase::Draining) {
+            observer(&self.progress(window, Phase::Draining, Instant::now(), before));
+        }
         let mut seen = Seen { host, rates, ..Seen::default() };
         records.iter().try_for_each(|record| record.add_to(&mut seen)).map_err(|error| {
             Error::Nothing(format!("a process of the load recorded what cannot be read: {error}"))

@@ -81,7 +81,15 @@ fn several_processes_are_one_load() {
     for second in &timeline[..2] {
         assert!((900..=1100).contains(&second["requests"].as_u64().unwrap()), "{second}");
     }
-    assert!(server.stop().contains("stopped: 8000 requests answered"));
+    // The server is looked at to the end of so many requests too.
+    let pid = server.pid().to_string();
+    let result = json_of(&mut bench(
+        &server.url("/1k.html"),
+        &["-n", "2000", "-c", "4", "--processes", "2", "--pid", &pid],
+    ));
+    let used = &result["server"];
+    assert!(used["cpu_s"].as_f64().is_some_and(|cpu_s| cpu_s > 0.0), "{used}");
+    assert!(server.stop().contains("stopped: 10000 requests answered"));
 }
 
 #[test]
