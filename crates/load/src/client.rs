@@ -28,7 +28,9 @@ pub(crate) struct Job {
     pub(crate) close: bool,
     pub(crate) timeout: Duration,
     pub(crate) pace: Pace,
-    /// Requests that may still be started; `u64::MAX` where time is the limit.
+    /// When measuring begins.
+    pub(crate) from: Instant,
+    /// Measured requests that may still be started; `u64::MAX` where time is the limit.
     pub(crate) left: Cell<u64>,
     /// No new request is started any more.
     pub(crate) over: Cell<bool>,
@@ -44,9 +46,9 @@ impl Job {
         !self.over.get() && self.left.get() > 0
     }
 
-    /// Takes a request from the number that is left.
-    fn sends_one(&self) {
-        if self.left.get() != u64::MAX {
+    /// Takes a request that was due then from the number that is left, unless it belongs to the warm-up.
+    fn sends_one(&self, due: Instant) {
+        if self.left.get() != u64::MAX && due >= self.from {
             self.left.set(self.left.get() - 1);
         }
         self.under_way.set(self.under_way.get() + 1);
@@ -89,7 +91,7 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
     let mut connection: Option<Tcp<D>> = None;
     let (mut last, mut staying) = (None, false);
     while let Some(begin) = job.pace.next(&io, last, staying, || job.may_send()).await {
-        job.sends_one();
+        job.sends_one(begin.due);
         let until = Deadline::at(begin.sent + job.timeout);
         let mut phases = Phases::default();
         let result = exchange(&io, &job, &mut connection, &begin, until, &mut phases).await;
@@ -136,12 +138,11 @@ async fn exchange<D: Driver>(
 async fn pipelined<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
     let mut connection: Option<Tcp<D>> = None;
     while job.may_send() {
-        let mut waiting = 0;
+        let (sent, mut waiting) = (Instant::now(), 0);
         while waiting < job.pipeline && job.may_send() {
-            job.sends_one();
+            job.sends_one(sent);
             waiting += 1;
         }
-        let sent = Instant::now();
         let result = batch(&io, &job, &mut connection, sent, &mut waiting).await;
         let Err(fault) = result else { continue };
         connection = None;

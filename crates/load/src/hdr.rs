@@ -27,7 +27,9 @@ pub(crate) fn decode(text: &str) -> Result<Histogram<u64>, BadLog> {
     Deserializer::new().deserialize(&mut &bytes[..]).map_err(|error| BadLog(format!("{error:?}")))
 }
 
-/// The response times as an interval log that HdrHistogram's own tools read: a line for each second, in microseconds.
+/// The response times as an interval log that HdrHistogram's own tools read: a line for each second, in microseconds. Those
+/// that are in no second, since their answers came after the end or not at all, have a line of no length at the end: they are
+/// the slowest, and a log without them would look better than the load was.
 pub fn log(outcome: &Outcome) -> String {
     let mut text =
         String::from("#[Histogram log format version 1.3]\n#[BaseTime: 0.000 (seconds since epoch)]\n");
@@ -35,6 +37,11 @@ pub fn log(outcome: &Outcome) -> String {
     for second in outcome.timeline.iter().filter(|second| !second.histogram.is_empty()) {
         let length = (outcome.duration_s - second.at_s as f64).clamp(0.001, second.length_s.max(1) as f64);
         text += &format!("{}.000,{length:.3},{}.000,{}\n", second.at_s, second.max_us, second.histogram);
+    }
+    // What cannot be read was never written: there were none.
+    if let Ok(late) = decode(&outcome.late_histogram) {
+        let (end, max) = (outcome.duration_s, late.max());
+        text += &format!("{end:.3},0.000,{max}.000,{}\n", outcome.late_histogram);
     }
     text
 }

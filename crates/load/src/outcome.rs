@@ -54,6 +54,10 @@ pub struct Outcome {
     /// The same as a histogram of three digits, in the text form of HdrHistogram, to be merged with others.
     #[serde(default)]
     pub response_time_histogram: String,
+    /// What of it is in no second of `timeline`: the times of answers that came after the end (`drained`), and of requests that
+    /// never got one (`censored`). Empty where there are none.
+    #[serde(default)]
+    pub late_histogram: String,
     /// Time to make a connection, for the requests that one was made for.
     #[serde(default)]
     pub connect_us: Distribution,
@@ -119,6 +123,7 @@ impl Outcome {
             bytes_per_second: 0.0,
             response_time_us: Distribution::default(),
             response_time_histogram: String::new(),
+            late_histogram: String::new(),
             connect_us: Distribution::default(),
             first_byte_us: Distribution::default(),
             transfer_us: Distribution::default(),

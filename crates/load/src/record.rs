@@ -72,6 +72,7 @@ impl Recorder {
         self.recorded.statuses.count(code, 1);
         if self.until.is_some_and(|until| end > until) {
             self.recorded.drained += 1;
+            self.recorded.histograms.late.saturating_record(us);
             return;
         }
         self.recorded.requests += 1;
@@ -127,12 +128,15 @@ impl Recorder {
     fn censored(&mut self, so_far: Duration) {
         self.recorded.censored += 1;
         self.recorded.histograms.response.saturating_record(micros(so_far));
+        self.recorded.histograms.late.saturating_record(micros(so_far));
     }
 
     /// Whether a request belongs to the measurement: in a closed loop by its end, so that the rate is that of a window of
-    /// time; in an open one by when it was due, so that none that was due is left out.
+    /// time; in an open one by when it was due, so that none that was due is left out; where so many requests are to be
+    /// measured by when it was sent, so that they are exactly so many.
     fn counts(&self, times: &Times) -> bool {
-        self.from <= if self.open { times.due } else { times.end }
+        let by_due = self.open || self.until.is_none();
+        self.from <= if by_due { times.due } else { times.end }
     }
 
     /// Hands the present second over if `now` is in a later one.

@@ -62,7 +62,7 @@ impl Recorded {
 
 /// Histograms of times, in microseconds.
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(into = "[String; 7]", try_from = "[String; 7]")]
+#[serde(into = "[String; 8]", try_from = "[String; 8]")]
 pub(crate) struct Histograms {
     /// From when a request was due to the end of its answer.
     pub(crate) response: Histogram<u64>,
@@ -76,13 +76,15 @@ pub(crate) struct Histograms {
     pub(crate) transfer: Histogram<u64>,
     /// From when a request that came to nothing was due to when that was known.
     pub(crate) failed: Histogram<u64>,
+    /// What of `response` is in no second: of answers that came after the end, or not at all.
+    pub(crate) late: Histogram<u64>,
 }
 
 impl Histograms {
     /// All of them, in the order of the fields.
-    fn all(&self) -> [&Histogram<u64>; 7] {
-        let Histograms { response, service, lag, connect, first_byte, transfer, failed } = self;
-        [response, service, lag, connect, first_byte, transfer, failed]
+    fn all(&self) -> [&Histogram<u64>; 8] {
+        let Histograms { response, service, lag, connect, first_byte, transfer, failed, late } = self;
+        [response, service, lag, connect, first_byte, transfer, failed, late]
     }
 
     /// Adds others: bucket by bucket, exactly.
@@ -92,28 +94,28 @@ impl Histograms {
         }
     }
 
-    fn all_mut(&mut self) -> [&mut Histogram<u64>; 7] {
-        let Histograms { response, service, lag, connect, first_byte, transfer, failed } = self;
-        [response, service, lag, connect, first_byte, transfer, failed]
+    fn all_mut(&mut self) -> [&mut Histogram<u64>; 8] {
+        let Histograms { response, service, lag, connect, first_byte, transfer, failed, late } = self;
+        [response, service, lag, connect, first_byte, transfer, failed, late]
     }
 }
 
 impl Default for Histograms {
     fn default() -> Self {
-        Histograms::from([(); 7].map(|()| histogram(DIGITS)))
+        Histograms::from([(); 8].map(|()| histogram(DIGITS)))
     }
 }
 
-impl From<Histograms> for [String; 7] {
+impl From<Histograms> for [String; 8] {
     fn from(histograms: Histograms) -> Self {
         histograms.all().map(hdr::encode)
     }
 }
 
-impl TryFrom<[String; 7]> for Histograms {
+impl TryFrom<[String; 8]> for Histograms {
     type Error = hdr::BadLog;
 
-    fn try_from(texts: [String; 7]) -> Result<Self, hdr::BadLog> {
+    fn try_from(texts: [String; 8]) -> Result<Self, hdr::BadLog> {
         let mut sum = Histograms::default();
         for (sum, text) in sum.all_mut().into_iter().zip(&texts) {
             sum.add(hdr::decode(text)?).map_err(|error| hdr::BadLog(error.to_string()))?;
@@ -122,10 +124,10 @@ impl TryFrom<[String; 7]> for Histograms {
     }
 }
 
-impl From<[Histogram<u64>; 7]> for Histograms {
-    fn from(all: [Histogram<u64>; 7]) -> Self {
-        let [response, service, lag, connect, first_byte, transfer, failed] = all;
-        Histograms { response, service, lag, connect, first_byte, transfer, failed }
+impl From<[Histogram<u64>; 8]> for Histograms {
+    fn from(all: [Histogram<u64>; 8]) -> Self {
+        let [response, service, lag, connect, first_byte, transfer, failed, late] = all;
+        Histograms { response, service, lag, connect, first_byte, transfer, failed, late }
     }
 }
 

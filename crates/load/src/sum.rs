@@ -2,6 +2,7 @@
 
 use engine::Stop as Switch;
 
+use crate::hdr::encode;
 use crate::outcome::{Client, Offered, Outcome};
 use crate::plan::Plan;
 use crate::progress::Window;
@@ -32,7 +33,10 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, driver: &
         bytes_received: *bytes,
         bytes_per_second: per_second(*bytes),
         response_time_us: distribution(&histograms.response),
-        response_time_histogram: crate::hdr::encode(&histograms.response),
+        response_time_histogram: encode(&histograms.response),
+        late_histogram: Some(&histograms.late)
+            .filter(|late| !late.is_empty())
+            .map_or_else(String::new, encode),
         connect_us: distribution(&histograms.connect),
         first_byte_us: distribution(&histograms.first_byte),
         transfer_us: distribution(&histograms.transfer),

@@ -136,6 +136,7 @@ impl Worker {
             recorder: RefCell::new(Recorder::new(from, until, self.pace.is_open(), seconds)),
             pace: self.pace,
             under_way: Cell::new(0),
+            from,
             left: Cell::new(self.requests),
             over: Cell::new(false),
             live: self.live,

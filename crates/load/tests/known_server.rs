@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::{Outcome, Plan, Stop, Switch, run, run_until};
+use load::{Arrivals, Expect, Outcome, Plan, Rate, Spacing, Stop, Switch, Threshold, run, run_until};
 
 /// A server that lets `behave` handle each connection in a thread of its own, until the test ends.
 fn server(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
@@ -217,6 +217,72 @@ fn the_observer_sees_the_phases_in_order() {
     .unwrap();
     use load::Phase::*;
     assert_eq!(phases, [Warmup, Measuring, Draining]);
+}
+
+#[test]
+fn the_requests_of_a_warm_up_are_none_of_those_that_were_asked_for() {
+    let address = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    let rate = Rate::Steady { rate: 500.0 };
+    let open = Arrivals::Open { rate, spacing: Spacing::Constant, seed: 1, session: None };
+    let closed = Plan { warmup_s: 0.3, ..plan(address, 50) };
+    for plan in [
+        closed.clone(),
+        Plan { pipeline: 8, ..closed.clone() },
+        Plan { arrivals: open, timeout_s: 10.0, ..closed },
+    ] {
+        let mut warm = 0;
+        let outcome = run(&plan, &mut |progress| warm = warm.max(progress.requests)).unwrap();
+        let times = outcome.response_time_us.count - outcome.censored;
+        assert_eq!((outcome.requests, times), (50, 50), "{outcome:?}");
+        assert!(warm > 50, "{warm} with those of the warm-up");
+        assert!(outcome.duration_s > 0.0 && outcome.verdict.word() != "INVALID", "{outcome:?}");
+    }
+}
+
+#[test]
+fn an_error_status_that_is_expected_is_no_failure() {
+    let address = answering(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+    let expecting = |statuses: &[u16]| {
+        let expect = Expect { statuses: statuses.into(), ..Expect::default() };
+        run(&Plan { expect, ..plan(address, 50) }, &mut |_| ()).unwrap()
+    };
+    let none_fail: Threshold = "errors<0%".parse().unwrap();
+    let fine = expecting(&[404]);
+    assert!(fine.verdict.word() != "INVALID" && fine.statuses[&404] == 50, "{:?}", fine.verdict);
+    assert!(!fine.verdict.reasons().iter().any(|reason| reason.contains("failed")), "{:?}", fine.verdict);
+    assert_eq!(none_fail.missed_by(&fine), None);
+    for other in [expecting(&[]), expecting(&[200])] {
+        assert_eq!(other.verdict.word(), "INVALID");
+        assert!(none_fail.missed_by(&other).is_some());
+    }
+}
+
+#[test]
+fn a_log_of_histograms_has_the_slowest_too() {
+    // Two connections and 20 ms for each answer: 100 per second, and 400 are due.
+    let slow = server(|mut stream| {
+        while request(&mut stream) {
+            thread::sleep(Duration::from_millis(20));
+            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
+                return;
+            }
+        }
+    });
+    let rate = Rate::Steady { rate: 400.0 };
+    let arrivals = Arrivals::Open { rate, spacing: Spacing::Constant, seed: 1, session: None };
+    let overloaded = Plan { arrivals, stop: Stop::Seconds(1.0), timeout_s: 10.0, ..plan(slow, 0) };
+    let silent = server(|mut stream| while request(&mut stream) {});
+    let timed_out = Plan { stop: Stop::Seconds(0.5), ..plan(silent, 0) };
+    for plan in [overloaded, timed_out] {
+        let outcome = run(&plan, &mut |_| ()).unwrap();
+        let times = &outcome.response_time_us;
+        assert!(outcome.censored > 0, "{outcome:?}");
+        let (merged, time) = load::hdr::merge([load::hdr::log(&outcome).as_str()]).unwrap();
+        assert_eq!(merged.count, times.count);
+        // Seconds have histograms of two digits.
+        assert!(merged.max.abs_diff(times.max) <= times.max / 100, "{merged:?} {times:?}");
+        assert!(time.as_secs_f64() <= outcome.duration_s + 1e-3, "{time:?}");
+    }
 }
 
 #[test]
