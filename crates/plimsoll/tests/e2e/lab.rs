@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::thread;
 
 use crate::browser::draws_every_chart;
-use crate::common::{failed, has, output_of, plimsoll};
+use crate::common::{failed, has, output_of, plimsoll, until};
+use crate::family::{mark, members, serves};
 
 const PLAN: &str = r#"
 title = "A test of <the> lab"
@@ -46,14 +47,20 @@ fn run(dir: &Path) -> (String, std::path::PathBuf) {
     fs::write(&plan, PLAN).unwrap();
     let out = dir.join("out");
     // Where to write is given from where it runs, as people do.
-    let text = output_of(plimsoll().current_dir(dir).args(["lab", "run"]).arg(&plan).args(["--out", "out"]));
-    (text, out)
+    let mut run = plimsoll();
+    run.current_dir(dir).args(["lab", "run"]).arg(&plan).args(["--out", "out"]);
+    (output_of(mark(&mut run, dir)), out)
 }
 
 #[test]
 fn an_experiment_leaves_its_results_and_no_server() {
     let dir = tempfile::tempdir().unwrap();
-    let (text, out) = run(dir.path());
+    let (text, out) = thread::scope(|scope| {
+        let run = scope.spawn(|| run(dir.path()));
+        // It would be found if it were left.
+        until("a server runs", || serves(dir.path()));
+        run.join().unwrap()
+    });
     for part in ["reactor", "two", "budget met: two / reactor", "SUSPECT", "6 of 24 runs failed", "report: "]
     {
         assert!(text.contains(part), "{part} is missing: {text}");
@@ -86,8 +93,7 @@ fn an_experiment_leaves_its_results_and_no_server() {
     for name in ["plan.toml", "summary.md", "report.html"] {
         assert!(fs::metadata(out.join(name)).unwrap().len() > 100, "{name}");
     }
-    let left = Command::new("pgrep").args(["-f", &dir.path().display().to_string()]).output().unwrap();
-    assert!(left.stdout.is_empty(), "a server is left behind");
+    assert_eq!(members(dir.path()), Vec::<String>::new(), "left behind");
     // A second run into the same directory would mix two experiments.
     let (status, said) = failed(plimsoll().args(["lab", "run", "models", "--out"]).arg(&out));
     assert!(status == 1 && said.contains("exists already"), "{status}: {said}");

@@ -9,6 +9,7 @@ mod capacity;
 mod cli;
 mod clients;
 mod common;
+mod family;
 mod faults;
 mod lab;
 mod lifecycle;

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::browser::draws_every_chart;
-use crate::common::{Client, Server, failed, has, output_of, plimsoll};
+use crate::common::{Client, Server, failed, has, output_of, plimsoll, until};
+use crate::family::{mark, members, serves};
 
 /// A grid over two factors and a condition, of a server whose rate is a formula: workers / work time. The claims leave room for
 /// a run that a busy host has slowed down.
@@ -134,35 +134,26 @@ fn an_experiment_that_is_killed_goes_on_where_it_was() {
     // A round of twelve runs is enough to be killed in.
     let file = experiment(dir.path(), "study", &STUDY.replace("rounds = 3", "rounds = 1"));
     let out = dir.path().join("out");
-    let mut first = plimsoll()
-        .args(["lab", "run"])
-        .arg(&file)
-        .arg("--out")
-        .arg(&out)
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut first = plimsoll();
+    first.args(["lab", "run"]).arg(&file).arg("--out").arg(&out).stderr(Stdio::null());
+    let mut first = mark(&mut first, dir.path()).spawn().unwrap();
     let runs = || fs::read_dir(out.join("runs")).map_or(0, |runs| runs.count());
-    let start = Instant::now();
-    while runs() < 3 && start.elapsed() < Duration::from_secs(20) {
-        thread::sleep(Duration::from_millis(20));
-    }
+    until("three runs are kept and a server runs", || runs() >= 3 && serves(dir.path()));
     first.kill().unwrap();
     first.wait().unwrap();
+    // Not even by one that was killed.
+    until("no server is left behind", || members(dir.path()).is_empty());
     let before = runs();
     assert!((3..12).contains(&before), "{before}");
     // The quick form is another experiment.
     let (_, said) =
         failed(plimsoll().args(["lab", "run"]).arg(&file).args(["--quick", "--resume"]).arg(&out));
     assert!(said.contains("differs"), "{said}");
-    output_of(plimsoll().args(["lab", "run"]).arg(&file).arg("--resume").arg(&out));
+    let mut again = plimsoll();
+    again.args(["lab", "run"]).arg(&file).arg("--resume").arg(&out);
+    output_of(mark(&mut again, dir.path()));
     assert_eq!(results(&out)["runs"].as_array().unwrap().len(), 12);
-    // No server is left behind, neither by the one that was killed.
-    let left = Command::new("pgrep")
-        .args(["-f", &format!("serve .* --listen .*{}", dir.path().display())])
-        .output()
-        .unwrap();
-    assert_eq!(String::from_utf8_lossy(&left.stdout), "");
+    assert_eq!(members(dir.path()), Vec::<String>::new());
 }
 
 #[test]
