@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::{Options, Results, Summary, Verdict};
+use lab::{Options, Results, Run, Summary, Verdict};
 use tempfile::TempDir;
 
 use common::{helper, served};
@@ -122,6 +122,44 @@ fn a_server_that_never_serves_is_given_up() {
     assert_eq!(Lab::of(plan(&["error"], SHORT)).failure(), words);
     let deaf = Lab::of(plan(&["deaf"], SHORT)).failure();
     assert!(deaf.starts_with("the server does not serve after 10 s: "), "{deaf}");
+}
+
+/// Runs a server that misbehaves, and then one that does not; gives the run of the first, of which the report must say this.
+fn before_one_that_works(mode: &str, said: &str) -> Run {
+    // This seed has the first of the two run first.
+    let rest =
+        "seed = 3\nconnections = [2]\nduration_s = 1\nrounds = 1\nwarmup_s = 0\n[load]\ntimeout_s = 0.4";
+    let lab = Lab::of(format!("title = \"t\"\npaths = [\"/x\"]\n{rest}\n{}", served(&[mode, "ok"])));
+    let Summary { results, report, .. } = lab.run();
+    let reasons = results.verdict.reasons().join("; ");
+    assert!(reasons.contains(said) && fs::read_to_string(report).unwrap().contains(said), "{reasons}");
+    let [bad, fine] = <[Run; 2]>::try_from(results.runs).unwrap();
+    assert_eq!((bad.cell.target.as_str(), fine.cell.target.as_str()), (mode, "ok"));
+    let outcome = fine.outcome.unwrap();
+    assert!(outcome.requests > 0 && outcome.errors.total() == 0, "{outcome:?}");
+    bad
+}
+
+#[test]
+fn a_server_that_hangs_under_load_is_told_of_and_the_next_one_runs() {
+    let run = before_one_that_works("hangs-100", "more than 0.1 % of the requests failed");
+    let outcome = run.outcome.as_ref().unwrap();
+    // One answer was to see whether it serves.
+    assert!((1..=99).contains(&outcome.requests), "{outcome:?}");
+    assert!(outcome.errors.first_byte_timeout >= 2, "{:?}", outcome.errors);
+    assert!(run.verdict.reasons()[0].ends_with("requests failed"), "{:?}", run.verdict);
+    let run = before_one_that_works("hangs-1", "1 of 2 runs got no proper answers");
+    assert!(matches!(run.verdict, Verdict::Invalid(_)), "{:?}", run.verdict);
+}
+
+#[test]
+fn a_server_that_answers_nonsense_is_told_of_and_the_next_one_runs() {
+    let run = before_one_that_works("talks-100", "more than 0.1 % of the requests failed");
+    let outcome = run.outcome.unwrap();
+    assert!((1..=99).contains(&outcome.requests) && outcome.errors.malformed > 0, "{outcome:?}");
+    let said = "it answers with something else than HTTP/1";
+    let run = before_one_that_works("talks-0", said);
+    assert!(run.failure.unwrap().contains("HTTP/1: \"all work and\""));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! For tests: a server of one thread per connection that can also misbehave, and a lab that can be killed.
 //!
 //! `lab-test-helper serve PORT [MODE]` with MODE `ok`, `error` (status 500), `deaf` (accepts, never answers),
-//! `late` (listens after a while), `mortal` (ends while it is loaded), `holds-N` (has N connections at most and closes others)
+//! `late` (listens after a while), `mortal` (ends while it is loaded), `hangs-N` (answers N requests and then none), `talks-N`
+//! (answers N requests and then with what is no HTTP), `holds-N` (has N connections at most and closes others)
 //! or `dies-N` (ends when it has N connections); `lab-test-helper lab PLAN OUT` runs an experiment.
 
 use std::io::{Read, Write};
@@ -14,6 +15,10 @@ use std::{env, fs, process};
 /// Requests that a mortal server answers.
 const LIFE: u32 = 500;
 
+/// What is no answer of HTTP.
+const NONSENSE: &[u8] = b"all work and no play makes jack a dull boy\r\n\r\n";
+
+/// Requests that came so far.
 static ANSWERED: AtomicU32 = AtomicU32::new(0);
 
 /// Connections that are open.
@@ -52,10 +57,14 @@ fn serve(port: &str, mode: &str) {
     }
 }
 
+/// The number behind this word of a mode; without it there is no limit.
+fn most(mode: &str, word: &str) -> u32 {
+    mode.strip_prefix(word).and_then(|most| most.parse().ok()).unwrap_or(u32::MAX)
+}
+
 /// Whether there are as many connections as there may be, and stay so for a while. One that dies of as many ends.
 fn is_full(mode: &str) -> bool {
-    let most = |word| mode.strip_prefix(word).and_then(|most| most.parse().ok()).unwrap_or(u32::MAX);
-    let (holds, dies) = (most("holds-"), most("dies-"));
+    let (holds, dies) = (most(mode, "holds-"), most(mode, "dies-"));
     let start = Instant::now();
     while OPEN.load(Ordering::SeqCst) >= holds.min(dies - 1) {
         if start.elapsed() > ENDING && dies < u32::MAX {
@@ -79,11 +88,16 @@ fn answer(mut stream: TcpStream, mode: &str) {
         if mode == "deaf" {
             thread::sleep(Duration::from_secs(600));
         }
-        if mode == "mortal" && ANSWERED.fetch_add(1, Ordering::Relaxed) == LIFE {
+        let before = ANSWERED.fetch_add(1, Ordering::Relaxed);
+        if mode == "mortal" && before == LIFE {
             eprintln!("this was my last request");
             process::exit(7);
         }
-        if stream.write_all(response.as_bytes()).is_err() {
+        if before >= most(mode, "hangs-") {
+            continue;
+        }
+        let is_sane = before < most(mode, "talks-");
+        if stream.write_all(if is_sane { response.as_bytes() } else { NONSENSE }).is_err() {
             return;
         }
     }
