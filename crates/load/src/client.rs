@@ -32,6 +32,8 @@ pub(crate) struct Job {
     pub(crate) from: Instant,
     /// Measured requests that may still be started; `u64::MAX` where time is the limit.
     pub(crate) left: Cell<u64>,
+    /// Turns on when none may be started and all that were have ended.
+    pub(crate) all_ended: engine::Stop,
     /// No new request is started any more.
     pub(crate) over: Cell<bool>,
     /// Requests that were sent and have not ended.
@@ -80,6 +82,9 @@ impl Job {
     fn ended(&self, well: bool) {
         self.under_way.set(self.under_way.get() - 1);
         self.live.ended(well);
+        if self.left.get() == 0 && self.under_way.get() == 0 {
+            self.all_ended.set();
+        }
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) enum Pace {
 /// The open loop of one thread.
 pub(crate) struct Open {
     moments: RefCell<Moments>,
+    /// Those that a connection had taken, and could not send at any more.
+    given_back: RefCell<Vec<Instant>>,
     start: Instant,
     /// Nothing is due from then on.
     until: Option<Instant>,
@@ -102,7 +104,8 @@ impl Pace {
         dice: ChaCha8Rng,
     ) -> Self {
         let (moments, dice) = (RefCell::new(moments), RefCell::new(dice));
-        Pace::Open(Box::new(Open { moments, start, until, session, dice }))
+        let given_back = RefCell::default();
+        Pace::Open(Box::new(Open { moments, given_back, start, until, session, dice }))
     }
 
     /// Whether response times count from when requests were due.
@@ -143,7 +146,11 @@ impl Pace {
                 if due > Instant::now() {
                     io.sleep(Deadline::at(due)).await;
                 }
-                may_send().then(|| Begin { due, sent: Instant::now(), entry })
+                if !may_send() {
+                    open.given_back.borrow_mut().push(due);
+                    return None;
+                }
+                Some(Begin { due, sent: Instant::now(), entry })
             }
         }
     }
@@ -166,9 +173,14 @@ impl Pace {
 
     /// What was due before `end` and found no connection: when each was.
     pub(crate) fn left_over(&self, end: Instant) -> impl Iterator<Item = Instant> {
-        std::iter::from_fn(move || match self {
+        let open = match self {
             Pace::Closed { .. } => None,
-            Pace::Open(open) => open.take().map(|(due, _)| due).filter(|due| *due < end),
+            Pace::Open(open) => Some(open),
+        };
+        open.into_iter().flat_map(move |open| {
+            let given_back = open.given_back.take().into_iter().filter(move |due| *due < end);
+            let never_taken = std::iter::from_fn(|| Some(open.take()?.0)).take_while(move |due| *due < end);
+            given_back.chain(never_taken)
         })
     }
 }

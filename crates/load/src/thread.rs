@@ -138,10 +138,11 @@ impl Worker {
             under_way: Cell::new(0),
             from,
             left: Cell::new(self.requests),
+            all_ended: Switch::default(),
             over: Cell::new(false),
             live: self.live,
         });
-        let (cpu, cpu_share) = executor.run(&io, &Meter::default(), || {}, async {
+        let (cpu, cpu_share, stopped) = executor.run(&io, &Meter::default(), || {}, async {
             for _ in 0..self.connections {
                 // There are as many slots as connections.
                 let _ = executor.spawn(client(io.clone(), job.clone()));
@@ -150,18 +151,24 @@ impl Worker {
             self.cancel.or(io.sleep(Deadline::at(from))).await;
             let (used, begun) = (clock::of_thread(), Instant::now());
             let until = until.map_or(Deadline::NEVER, Deadline::at);
-            self.cancel.or(either(executor.at_most(0), io.sleep(until))).await;
+            // The last of a number of requests may leave connections that sleep until a later one is due.
+            job.all_ended.watch().await;
+            let ended = job.all_ended.or(either(executor.at_most(0), io.sleep(until)));
+            self.cancel.or(ended).await;
             let cpu = clock::of_thread() - used;
             let share = cpu.as_secs_f64() / begun.elapsed().as_secs_f64();
             job.over.set(true);
+            let stopped = Instant::now();
             drain(&io, &job).await;
-            (cpu, share)
+            (cpu, share, stopped)
         })?;
         drop(executor);
         let job = Rc::into_inner(job).ok_or_else(|| Error::Nothing("a connection did not end".into()))?;
         let mut recorder = job.recorder.into_inner();
         let end = Instant::now();
-        job.pace.left_over(end).for_each(|due| recorder.unsent(due, end));
+        // What was asked for, and no more: not what is due after the last request, or while the end is waited for.
+        let left = usize::try_from(job.left.get()).unwrap_or(usize::MAX);
+        job.pace.left_over(stopped).take(left).for_each(|due| recorder.unsent(due, end));
         Ok(Part { recorded: recorder.finish(), cpu, cpu_share })
     }
 }

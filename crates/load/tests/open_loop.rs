@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::{Arrivals, Outcome, Plan, Rate, Session, Spacing, Stop, run};
+use load::{Arrivals, Outcome, Plan, Rate, Session, Spacing, Stop, Switch, run, run_until};
 
 /// A server that waits as `wait` does before it answers each request, on a thread for each connection.
 fn server(wait: impl Fn() + Clone + Send + 'static) -> SocketAddr {
@@ -145,4 +145,50 @@ fn a_server_that_dies_is_told_of_and_does_not_hold_up_the_load() {
     assert!(outcome.errors.first_byte_timeout > 10, "{:?}", outcome.errors);
     assert!((80..=101).contains(&outcome.requests), "{}", outcome.requests);
     assert_eq!(outcome.verdict.word(), "SUSPECT");
+}
+
+#[test]
+fn a_number_of_requests_is_all_that_is_due_and_its_last_answer_is_the_end() {
+    let address = server(|| thread::sleep(Duration::from_millis(300)));
+    let of = |requests: u64, connections: u32, rate: f64| {
+        let plan = Plan {
+            connections,
+            threads: 1,
+            stop: Stop::Requests(requests),
+            arrivals: open(rate, None),
+            ..Plan::new(format!("http://{address}/"))
+        };
+        run(&plan, &mut |_| ()).unwrap()
+    };
+    // When the last is answered, thirty more would have been due.
+    let many = of(50, 32, 100.0);
+    let offered = many.offered.as_ref().unwrap();
+    assert_eq!((many.requests, offered.due, offered.unsent, many.censored), (50, 50, 0, 0));
+    // The other connections wait for moments up to a minute away.
+    let start = Instant::now();
+    assert_eq!(of(2, 64, 1.0).requests, 2);
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[test]
+fn nothing_is_due_after_a_load_was_cancelled() {
+    // Waiting for the last answers takes a second, in which a hundred more would be due.
+    let address = server(|| thread::sleep(Duration::from_secs(1)));
+    let plan = Plan {
+        connections: 120,
+        threads: 1,
+        stop: Stop::Seconds(600.0),
+        arrivals: open(100.0, None),
+        ..Plan::new(format!("http://{address}/"))
+    };
+    let cancel = Switch::default();
+    let outcome = run_until(&plan, &cancel, &mut |progress| {
+        if progress.requests >= 10 {
+            cancel.set();
+        }
+    });
+    let outcome = outcome.unwrap();
+    accounts_for_all(&outcome);
+    let unsent = outcome.offered.as_ref().unwrap().unsent;
+    assert!(unsent < 50, "{unsent} never sent, of {:?}", outcome.offered);
 }
