@@ -199,6 +199,13 @@ pub struct Offered {
     pub due_per_second: f64,
     /// Those of them that were never sent, since every connection was busy to the end.
     pub unsent: u64,
+    /// Requests that were due in the second half of the measuring; 0 where its end was not known before.
+    #[serde(default)]
+    pub due_in_second_half: u64,
+    /// Requests that ended in the second half, with an answer or without, whenever they were due. A server that keeps up ends
+    /// as many as are due.
+    #[serde(default)]
+    pub ended_in_second_half: u64,
     /// Service time: from sending a request to the last byte of its response.
     pub service_time_us: Distribution,
     /// From when a request was due to when it was sent: lateness of the load itself, and waiting for a free connection.

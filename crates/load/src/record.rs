@@ -31,6 +31,8 @@ pub(crate) struct Recorder {
     from: Instant,
     /// When measuring ends; what ends after is counted as drained. Unknown for a number of requests.
     until: Option<Instant>,
+    /// The middle of the measuring, where its end is known.
+    middle: Option<Instant>,
     seconds: Sender<SecondPart>,
     second: SecondPart,
     /// Requests are due at times of their own.
@@ -45,12 +47,15 @@ impl Recorder {
         open: bool,
         seconds: Sender<SecondPart>,
     ) -> Self {
-        Recorder { from, until, seconds, second: SecondPart::new(0), open, recorded: Recorded::default() }
+        let middle = until.map(|until| from + until.saturating_duration_since(from) / 2);
+        let (second, recorded) = (SecondPart::new(0), Recorded::default());
+        Recorder { from, until, middle, seconds, second, open, recorded }
     }
 
     /// Records a complete response.
     pub(crate) fn response(&mut self, code: u16, bytes: u64, times: &Times) {
         let Times { due, sent, end, phases } = *times;
+        self.balance(due, Some(end));
         if !self.counts(times) {
             self.carried_over(bytes, end);
             return;
@@ -103,6 +108,7 @@ impl Recorder {
     /// Records a request without a complete response. One that took too long is among the times with what it took so far:
     /// leaving it out would make the slowest requests disappear.
     pub(crate) fn fault(&mut self, fault: Fault, times: &Times) {
+        self.balance(times.due, Some(times.end));
         if !self.counts(times) {
             return;
         }
@@ -119,10 +125,20 @@ impl Recorder {
 
     /// Records a request that was due and was never sent, for want of a connection.
     pub(crate) fn unsent(&mut self, due: Instant, now: Instant) {
+        self.balance(due, None);
         if due >= self.from {
             self.recorded.unsent += 1;
             self.censored(now.saturating_duration_since(due));
         }
+    }
+
+    /// Counts a request of an open loop in the second half of the measuring, by when it was due and by when it ended: a server
+    /// that keeps up ends as many in it as are due in it.
+    fn balance(&mut self, due: Instant, end: Option<Instant>) {
+        let Some((middle, until)) = self.middle.zip(self.until).filter(|_| self.open) else { return };
+        let in_second_half = |at: Instant| u64::from(middle <= at && at <= until);
+        self.recorded.due_late += in_second_half(due);
+        self.recorded.ended_late += end.map_or(0, in_second_half);
     }
 
     fn censored(&mut self, so_far: Duration) {

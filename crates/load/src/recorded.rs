@@ -34,6 +34,11 @@ pub(crate) struct Recorded {
     pub(crate) censored: u64,
     /// Requests that were due and never sent.
     pub(crate) unsent: u64,
+    /// Requests of an open loop that were due in the second half of the measuring, and those that ended in it.
+    #[serde(default)]
+    pub(crate) due_late: u64,
+    #[serde(default)]
+    pub(crate) ended_late: u64,
     pub(crate) bytes: u64,
     pub(crate) statuses: Statuses,
     /// Those of answers that are errors since another status was expected.
@@ -52,6 +57,8 @@ impl Recorded {
         self.carried_over += other.carried_over;
         self.censored += other.censored;
         self.unsent += other.unsent;
+        self.due_late += other.due_late;
+        self.ended_late += other.ended_late;
         self.bytes += other.bytes;
         self.statuses.add(&other.statuses);
         self.unexpected.add(&other.unexpected);

@@ -67,6 +67,8 @@ fn offered(plan: &Plan, recorded: &Recorded, duration_s: f64) -> Option<Offered>
         Offered {
             due,
             unsent: *unsent,
+            due_in_second_half: recorded.due_late,
+            ended_in_second_half: recorded.ended_late,
             due_per_second: if duration_s > 0.0 { due as f64 / duration_s } else { 0.0 },
             service_time_us: distribution(&histograms.service),
             send_lag_us: distribution(&histograms.lag),

@@ -21,6 +21,10 @@ const TURNS: f64 = 40.0;
 /// Share of what was due that may not have been sent.
 const UNSENT_SHARE: f64 = 0.01;
 
+/// Share of what is due that must be achieved, and standard deviations of chance that it may fall short beside.
+const ACHIEVED_SHARE: f64 = 0.99;
+const CHANCE: f64 = 3.0;
+
 /// How late requests may be sent, in microseconds, and as a share of the response time, both at the 99th percentile.
 const LAG_US: f64 = 1000.0;
 const LAG_SHARE: f64 = 0.05;
@@ -100,7 +104,7 @@ pub struct Gate {
 }
 
 /// Every gate that raises suspicion.
-pub const GATES: [Gate; 11] = [
+pub const GATES: [Gate; 12] = [
     Gate { check: too_many_errors, summary: "more than 0.1 % of the requests failed" },
     Gate {
         check: client_was_busy,
@@ -112,6 +116,7 @@ pub const GATES: [Gate; 11] = [
         summary: "rate x mean response time is more than 5 % off what is under way on the connections",
     },
     Gate { check: not_sent, summary: "more than 1 % of what was due was never sent" },
+    Gate { check: falls_behind, summary: "fewer than 99 % as many requests ended as were due" },
     Gate { check: sent_late, summary: "requests were sent late" },
     Gate { check: no_ports, summary: "connections could not be made for want of ports or descriptors" },
     Gate { check: dropped, summary: "the kernel dropped or repeated segments" },
@@ -197,6 +202,20 @@ fn not_sent(outcome: &Outcome) -> Option<String> {
         format!(
             "{unsent} of {due} requests that were due found every connection busy to the end: the server is overloaded, \
              or there are too few connections"
+        )
+    })
+}
+
+/// Whether requests pile up: in the second half of the measuring clearly fewer end than are due. Where the rate is level both
+/// are the same process, a response time apart, so that chance alone moves them by the root of what is under way at either end.
+pub(crate) fn falls_behind(outcome: &Outcome) -> Option<String> {
+    let offered = outcome.offered.as_ref().filter(|_| outcome.plan.arrivals.is_level())?;
+    let (due, ended) = (offered.due_in_second_half as f64, offered.ended_in_second_half as f64);
+    let under_way = outcome.drained as f64;
+    (ended < ACHIEVED_SHARE * due - CHANCE * (2.0 * under_way).sqrt()).then(|| {
+        format!(
+            "in the second half {:.0} % as many requests ended as were due: the server falls behind, or answers take longer              than half of the measuring",
+            ended / due * 100.0
         )
     })
 }
@@ -332,6 +351,19 @@ mod tests {
         assert_eq!(word_and_reasons(|outcome| open(outcome, 11, 900, 2_000)), ("SUSPECT", 1));
         assert_eq!(word_and_reasons(|outcome| open(outcome, 0, 1_100, 2_000)), ("SUSPECT", 1));
         assert_eq!(word_and_reasons(|outcome| open(outcome, 0, 1_100, 30_000)), ("VALID", 0));
+        let behind = |ended, drained| {
+            word_and_reasons(|outcome| {
+                open(outcome, 0, 900, 2_000);
+                outcome.drained = drained;
+                let offered = outcome.offered.as_mut().unwrap();
+                (offered.due_in_second_half, offered.ended_in_second_half) = (500, ended);
+            })
+        };
+        assert_eq!(behind(495, 0), ("VALID", 0));
+        assert_eq!(behind(494, 0), ("SUSPECT", 1));
+        // Of 100 that are under way there may be 42 more or fewer by chance.
+        assert_eq!(behind(453, 100), ("VALID", 0));
+        assert_eq!(behind(452, 100), ("SUSPECT", 1));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -143,6 +143,30 @@ fn more_than_a_server_carries_is_not_sent() {
     assert!(says(&over, "found every connection busy"), "{:?}", over.verdict);
     let under = load(slow(Duration::from_millis(10)), |plan| plan.arrivals = open(100.0));
     assert!(!says(&under, "found every connection busy"), "{:?}", under.verdict);
+}
+
+#[test]
+fn what_a_server_falls_behind_with_is_seen_though_all_is_sent() {
+    // 200 per second, whatever the connections; 400 are due, all are sent at once, and half is answered after the end.
+    let turn = Mutex::new(());
+    let behind = load(
+        server(move |_| {
+            let _turn = turn.lock();
+            thread::sleep(Duration::from_millis(5));
+            OK
+        }),
+        |plan| {
+            (plan.connections, plan.stop, plan.timeout_s) = (600, Stop::Seconds(1.5), 20.0);
+            plan.arrivals = open(400.0);
+        },
+    );
+    assert!(says(&behind, "the server falls behind"), "{:?}", behind.verdict);
+    assert_eq!(behind.offered.unwrap().unsent, 0);
+    // As long for each answer, with many at a time.
+    let fine = load(slow(Duration::from_millis(5)), |plan| {
+        (plan.connections, plan.arrivals) = (60, open(200.0));
+    });
+    assert!(!says(&fine, "the server falls behind"), "{:?} {:?}", fine.verdict, fine.offered);
 }
 
 #[test]
