@@ -128,6 +128,8 @@ pub(crate) fn probe(kept: bool, undrained: bool) -> Probe {
         p50_us: None,
         p99_us: None,
         max_us: 1,
+        connections: 1,
+        doubts: Vec::new(),
         client_bound: false,
         undrained,
     }

@@ -2,13 +2,15 @@
 //!
 //! The level (requests per second in open loop, or simultaneous clients in closed loop) is doubled until the target is
 //! missed, and the interval between the last level that kept it and the first that missed it is halved until it is narrow
-//! enough. Where a client waited about as long as its probe, it may have been answered only since the load had ended: then the
-//! probe is made again, longer than an answer may take. A level that missed is tried again, and counts as missed only if it
-//! misses twice in three; the level that is the answer is tried again at the end, three times as long. Before each probe the
-//! server is waited for until it has done with what the last one left behind, so that a level is not blamed for the one before.
+//! enough. A level is decided by two of three probes, but for one that keeps the target by far. Where a client waited about as long as its probe, it may have been answered only since the load had ended: then the
+//! probe is made again, longer than an answer may take. The level that is the answer is tried again at the end, three times as
+//! long, and as often as was asked for. Where an open loop has too few connections for its rate, which the server is not to
+//! blame for, it gets more. Before each probe the server is waited for until it has done with what the last one left behind, so
+//! that a level is not blamed for the one before.
 
 mod drain;
 mod hunt;
+mod judge;
 
 use std::thread;
 use std::time::Duration;
@@ -34,7 +36,8 @@ const CLIENTS: f64 = 10_000.0;
 /// What is looked for.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// The load. Its stop is the search's own affair, and so are its arrivals, but for the time that clients think.
+    /// The load. Its stop is the search's own affair, and so are its arrivals, but for the time that clients think; its warm-up
+    /// comes before each probe. An open loop begins with its connections, and gets more where they are too few.
     pub plan: Plan,
     /// What is varied.
     pub what: What,
@@ -42,6 +45,8 @@ pub struct Search {
     pub target: Vec<Threshold>,
     /// Seconds of one probe.
     pub probe_s: f64,
+    /// Longer probes of the answer at the end, of which most must keep the target.
+    pub confirmations: u32,
     /// How narrow the answer must be: highest over lowest, less 1.
     pub precision: f64,
     /// The first level to try; where none is given, one client, or a tenth of the rate without a schedule.
@@ -120,6 +125,12 @@ impl Capacity {
         self.probes.iter().filter(|probe| probe.undrained && !probe.kept).count()
     }
 
+    /// Why the figures of the last probe that kept the answer's level need care; none where they do not.
+    pub fn doubts(&self) -> &[String] {
+        let answer = self.probes.iter().rfind(|probe| probe.kept && probe.level == self.at_least);
+        answer.map_or(&[], |probe| &probe.doubts)
+    }
+
     /// Whether the server may carry more than was found.
     pub fn is_lower_bound(&self) -> bool {
         self.end != End::Server
@@ -156,6 +167,12 @@ pub struct Probe {
     pub p99_us: Option<u64>,
     /// The longest.
     pub max_us: u64,
+    /// Connections of the load.
+    #[serde(default)]
+    pub connections: u32,
+    /// Where it kept the target: why its figures need care, by the verdict of its load.
+    #[serde(default)]
+    pub doubts: Vec<String>,
     /// The load generator was at its own limit, so that a miss may not be the server's.
     pub client_bound: bool,
     /// The server had not done with the probe before, for as long as it was waited for: a miss may be due to that.
@@ -270,7 +287,7 @@ pub fn search_by(
 }
 
 /// The load of one probe.
-fn at_level(search: &Search, level: f64, seconds: f64) -> Plan {
+fn at_level(search: &Search, level: f64, connections: u32, seconds: f64) -> Plan {
     let plan = Plan { stop: Stop::Seconds(seconds), ..search.plan.clone() };
     match search.what {
         What::Clients => {
@@ -284,7 +301,7 @@ fn at_level(search: &Search, level: f64, seconds: f64) -> Plan {
                 seed: 1,
                 session: None,
             };
-            Plan { arrivals, ..plan }
+            Plan { arrivals, connections, ..plan }
         }
     }
 }

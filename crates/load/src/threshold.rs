@@ -15,6 +15,9 @@ pub struct Threshold {
     bound: f64,
 }
 
+/// Factor by which a bound is kept clearly.
+const CLEAR: f64 = 2.0;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     Mean,
@@ -25,6 +28,7 @@ enum Figure {
     P99,
     P999,
     P9999,
+    P99999,
     Max,
     /// As a share of all requests.
     Errors,
@@ -32,7 +36,7 @@ enum Figure {
     Rate,
 }
 
-const FIGURES: [(&str, Figure); 11] = [
+const FIGURES: [(&str, Figure); 12] = [
     ("mean", Figure::Mean),
     ("p50", Figure::P50),
     ("p75", Figure::P75),
@@ -41,6 +45,7 @@ const FIGURES: [(&str, Figure); 11] = [
     ("p99", Figure::P99),
     ("p99.9", Figure::P999),
     ("p99.99", Figure::P9999),
+    ("p99.999", Figure::P99999),
     ("max", Figure::Max),
     ("errors", Figure::Errors),
     ("rate", Figure::Rate),
@@ -50,7 +55,7 @@ const FIGURES: [(&str, Figure); 11] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?}: write FIGURE<BOUND or FIGURE>BOUND, such as p99<50ms, errors<0.1% or rate>1000; figures are mean, p50, p75, \
-     p90, p95, p99, p99.9, p99.99, max, errors and rate"
+     p90, p95, p99, p99.9, p99.99, p99.999, max, errors and rate"
 )]
 pub struct BadThreshold(String);
 
@@ -94,7 +99,13 @@ impl Threshold {
             Figure::P99 => 1e4,
             Figure::P999 => 1e5,
             Figure::P9999 => 1e6,
+            Figure::P99999 => 1e7,
         }
+    }
+
+    /// Whether it bounds the share of errors.
+    pub(crate) fn is_of_errors(&self) -> bool {
+        self.figure == Figure::Errors
     }
 
     /// The longest time that an answer may take, in seconds, where that is what it bounds.
@@ -102,13 +113,12 @@ impl Threshold {
         (self.figure == Figure::Max && self.less).then_some(self.bound / 1e6)
     }
 
-    /// Why an outcome misses it; `None` if it keeps it. A percentile that too few samples support is not known, and so is
-    /// missed: nobody has shown that it is kept.
-    pub fn missed_by(&self, outcome: &Outcome) -> Option<String> {
+    /// The figure; `None` where too few samples support it.
+    fn value(&self, outcome: &Outcome) -> Option<f64> {
         let times = &outcome.response_time_us;
         let us = |us: Option<u64>| us.map(|us| us as f64);
         let all = outcome.requests + outcome.drained + outcome.errors.total();
-        let value = match self.figure {
+        match self.figure {
             Figure::Mean => Some(times.mean),
             Figure::P50 => us(times.p50),
             Figure::P75 => us(times.p75),
@@ -117,10 +127,38 @@ impl Threshold {
             Figure::P99 => us(times.p99),
             Figure::P999 => us(times.p99_9),
             Figure::P9999 => us(times.p99_99),
+            Figure::P99999 => us(times.p99_999),
             Figure::Max => Some(times.max as f64),
             Figure::Errors => (all > 0).then(|| crate::verdict::failed(outcome) as f64 / all as f64),
             Figure::Rate => Some(outcome.requests_per_second),
-        };
+        }
+    }
+
+    /// Whether an outcome keeps it by a factor of 2 at least; a percentile with what chance may have taken from it, as the
+    /// upper end of its 95 % interval by order statistics (of n samples the ranks np +- 1.96 sqrt(np(1 - p)) hold the p-quantile).
+    pub(crate) fn is_clearly_kept_by(&self, outcome: &Outcome) -> bool {
+        let Some(value) = self.value(outcome) else { return false };
+        if !self.less {
+            return value >= self.bound * CLEAR;
+        }
+        let upper = self.upper_end(outcome).unwrap_or(value);
+        value.max(upper) <= self.bound / CLEAR
+    }
+
+    /// The upper end of the interval of a percentile, in microseconds.
+    fn upper_end(&self, outcome: &Outcome) -> Option<f64> {
+        let beyond = 100.0 / self.samples_needed();
+        let is_percentile = self.samples_needed() > 1.0 && !outcome.response_time_histogram.is_empty();
+        let times = is_percentile.then(|| crate::hdr::decode(&outcome.response_time_histogram).ok())??;
+        let part = 1.0 - beyond;
+        let upper = part + 1.96 * (part * beyond / times.len().max(1) as f64).sqrt();
+        Some(times.value_at_quantile(upper.min(1.0)) as f64)
+    }
+
+    /// Why an outcome misses it; `None` if it keeps it. A percentile that too few samples support is not known, and so is
+    /// missed: nobody has shown that it is kept.
+    pub fn missed_by(&self, outcome: &Outcome) -> Option<String> {
+        let value = self.value(outcome);
         let Some(value) = value else { return Some(format!("{self}: there are too few samples to tell")) };
         // Less than nothing there cannot be: a bound of 0 is for none at all.
         let none = self.bound == 0.0 && value == 0.0;

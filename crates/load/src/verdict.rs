@@ -156,7 +156,7 @@ pub fn failed(outcome: &Outcome) -> u64 {
     outcome.errors.total() + bad_answers(outcome)
 }
 
-fn too_many_errors(outcome: &Outcome) -> Option<String> {
+pub(crate) fn too_many_errors(outcome: &Outcome) -> Option<String> {
     let (failed, all) = (failed(outcome), all(outcome));
     (failed as f64 > ERROR_SHARE * all as f64).then(|| format!("{failed} of {all} requests failed"))
 }
@@ -220,7 +220,7 @@ pub(crate) fn falls_behind(outcome: &Outcome) -> Option<String> {
     })
 }
 
-fn sent_late(outcome: &Outcome) -> Option<String> {
+pub(crate) fn sent_late(outcome: &Outcome) -> Option<String> {
     let (lag, response) = (&outcome.offered.as_ref()?.send_lag_us, &outcome.response_time_us);
     // The 99th percentile, or the highest below it that there are requests enough for.
     let known = lag.percentiles().into_iter().zip(response.percentiles()).take(5);

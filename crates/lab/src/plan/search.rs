@@ -64,6 +64,8 @@ impl Plan {
             what: What::Clients,
             target: target.collect::<Result<_, _>>().map_err(|error| format!("search.keep: {error}"))?,
             probe_s: self.duration_s,
+            // It is the rounds that repeat it.
+            confirmations: 1,
             precision: precision.unwrap_or(PRECISION) / 100.0,
             start: start.map(f64::from),
             most: most.map_or(can, f64::from).min(can),

@@ -14,11 +14,14 @@ use super::single::BODY;
 pub fn knee(url: &str, said: &str, found: &Capacity, command: &str) -> String {
     let mut verdict = Verdict::default();
     if !found.confirmed {
-        verdict.suspect("tried again at the end for three times as long, the level missed the target".into());
+        verdict.suspect(
+            "tried again at the end for three times as long, the level mostly missed the target".into(),
+        );
     }
     if found.probes.iter().any(|probe| probe.client_bound && !probe.kept) {
         verdict.suspect("the load generator was at its own limit where the target was missed".into());
     }
+    found.doubts().iter().for_each(|doubt| verdict.suspect(doubt.clone()));
     let title = format!("How much {url} carries");
     let page = Page {
         eyebrow: "Plimsoll capacity",

@@ -1,16 +1,19 @@
 //! A search under way: going up, halving, and trying again what was found.
 
-use super::{Capacity, Drain, End, Means, News, Probe, Search, What, at_level};
+use super::judge::{clearly_kept, errors, is_client_bound, lacks_connections, missed};
+use super::{Capacity, Drain, End, Means, News, Probe, Search, What, at_level, most_clients};
 use crate::error::Error;
 use crate::outcome::Outcome;
 use crate::threshold::Threshold;
-use crate::verdict;
 
 /// Most probes of one search.
-const MOST_PROBES: usize = 60;
+const MOST_PROBES: usize = 100;
 
-/// Steps that the search goes down at the end, if its answer does not last.
+/// Steps that the search goes down at the end, if its answer does not last; each is twice as far as the one before.
 const CONFIRMATIONS: u32 = 5;
+
+/// How much longer than the others the probes of the answer are at the end.
+const LONGER: f64 = 3.0;
 
 /// Answers beyond those that are needed, as a factor: some are late.
 const SPARE: f64 = 1.2;
@@ -31,6 +34,11 @@ const HALVINGS: u32 = 4;
 pub(super) struct Hunt<'a> {
     search: &'a Search,
     probes: Vec<Probe>,
+    /// Connections of an open loop, and how many it may have: more are taken where those are too few.
+    connections: u32,
+    most_connections: u32,
+    /// What more connections bring, where the server has trouble with so many.
+    trouble: Option<String>,
     drain: Drain,
     means: &'a mut dyn Means,
     news: &'a mut dyn FnMut(News<'_>),
@@ -39,6 +47,15 @@ pub(super) struct Hunt<'a> {
 /// What a probe found, and why it is suspect where the server had not done with the one before.
 type Measured = (Outcome, Option<String>);
 
+/// What a probe says of its level.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    /// It kept the target by far.
+    ClearlyKept,
+    Kept,
+    Missed,
+}
+
 impl<'a> Hunt<'a> {
     pub(super) fn new(
         search: &'a Search,
@@ -46,7 +63,10 @@ impl<'a> Hunt<'a> {
         means: &'a mut dyn Means,
         news: &'a mut dyn FnMut(News<'_>),
     ) -> Self {
-        Hunt { search, probes: Vec::new(), drain, means, news }
+        let connections = search.plan.connections;
+        let most_connections = (most_clients(&search.plan) as u32).max(connections);
+        let (probes, trouble) = (Vec::new(), None);
+        Hunt { search, probes, connections, most_connections, trouble, drain, means, news }
     }
 
     /// From the first level to the answer.
@@ -60,15 +80,15 @@ impl<'a> Hunt<'a> {
             }
             if self.keeps(next)? { low = next } else { high = Some(next) }
         }
-        let mut confirmed = self.probe(low, self.search.probe_s * 3.0)?;
-        // What was kept for a short while only is too much; the next lower step may last.
-        for _ in 0..CONFIRMATIONS {
-            let next = self.level(low / (1.0 + self.search.precision));
+        let mut confirmed = self.lasts(low)?;
+        // What was kept for a short while only is too much; a lower step may last.
+        for step in 0..CONFIRMATIONS {
+            let next = self.level(low / (1.0 + self.search.precision * f64::from(1 << step)));
             if confirmed || next >= low {
                 break;
             }
             (low, high) = (next, Some(low));
-            confirmed = self.probe(low, self.search.probe_s * 3.0)?;
+            confirmed = self.lasts(low)?;
         }
         let (end, reason) = self.end(high);
         Ok(Capacity {
@@ -105,26 +125,75 @@ impl<'a> Hunt<'a> {
         Ok((level, missed))
     }
 
-    /// Whether a level keeps the target: at once, or in two of three probes.
+    /// Whether a level keeps the target: at once where that is clear, and in two of three probes otherwise.
     fn keeps(&mut self, level: f64) -> Result<bool, Error> {
         let seconds = self.search.probe_s;
-        Ok(self.probe(level, seconds)? || (self.probe(level, seconds)? && self.probe(level, seconds)?))
+        let first = self.probe(level, seconds)?;
+        if first == Sign::ClearlyKept {
+            return Ok(true);
+        }
+        let second = self.probe(level, seconds)? != Sign::Missed;
+        let first = first != Sign::Missed;
+        Ok(if first == second { first } else { self.probe(level, seconds)? != Sign::Missed })
     }
 
-    fn probe(&mut self, level: f64, seconds: f64) -> Result<bool, Error> {
+    /// Whether a level keeps the target in most of some longer probes.
+    fn lasts(&mut self, level: f64) -> Result<bool, Error> {
+        let most = self.search.confirmations.max(1) / 2 + 1;
+        let (mut kept, mut missed) = (0, 0);
+        while kept < most && missed < most {
+            match self.probe(level, self.search.probe_s * LONGER)? {
+                Sign::Missed => missed += 1,
+                Sign::Kept | Sign::ClearlyKept => kept += 1,
+            }
+        }
+        Ok(kept == most)
+    }
+
+    fn probe(&mut self, level: f64, seconds: f64) -> Result<Sign, Error> {
         let seconds = self.long_enough(level, seconds);
         let (mut outcome, mut undrained) = self.measure(level, seconds)?;
         if let Some(longer) = self.longer(&outcome, seconds) {
             (outcome, undrained) = self.measure(level, longer)?;
         }
-        let mut reasons = self.missed(&outcome);
+        let mut too_few = lacks_connections(&self.search.target, &outcome);
+        while too_few && self.connections < self.most_connections {
+            let before = self.connections;
+            self.connections = before.saturating_mul(2).min(self.most_connections);
+            let more = self.measure(level, seconds)?;
+            // A server that has trouble with so many is left with what it had.
+            let is_trouble = more.0.errors.total() > outcome.errors.total();
+            if is_trouble {
+                self.trouble = errors(&more.0);
+                (self.connections, self.most_connections) = (before, before);
+            }
+            (outcome, undrained) = more;
+            too_few = !is_trouble && lacks_connections(&self.search.target, &outcome);
+        }
+        Ok(self.judge(level, &outcome, undrained, too_few))
+    }
+
+    /// Keeps what a probe found, and tells of it.
+    fn judge(&mut self, level: f64, outcome: &Outcome, undrained: Option<String>, too_few: bool) -> Sign {
+        let target = &self.search.target;
+        let mut reasons = missed(target, outcome);
         let kept = reasons.is_empty() && outcome.answered() > 0;
         if !kept {
-            reasons.extend(errors(&outcome));
+            reasons.extend(errors(outcome));
         }
-        let client_bound = is_client_bound(&outcome);
-        if client_bound {
-            reasons.push("the load generator is at its own limit".into());
+        let trouble = self.trouble.as_ref().filter(|_| too_few);
+        let client_bound = is_client_bound(outcome) || too_few && trouble.is_none();
+        match trouble {
+            Some(errors) => {
+                reasons
+                    .push(format!("{} connections are too few, and with more: {errors}", self.connections));
+            }
+            None if too_few => {
+                reasons
+                    .push(format!("{} connections are too few, and there cannot be more", self.connections));
+            }
+            None if client_bound => reasons.push("the load generator is at its own limit".into()),
+            None => {}
         }
         let is_undrained = undrained.is_some();
         reasons.extend(undrained);
@@ -137,21 +206,17 @@ impl<'a> Hunt<'a> {
             p50_us: outcome.response_time_us.p50,
             p99_us: outcome.response_time_us.p99,
             max_us: outcome.response_time_us.max,
+            connections: outcome.plan.connections,
+            doubts: if kept { outcome.verdict.reasons().to_vec() } else { Vec::new() },
             client_bound,
         };
         (self.news)(News::Done(&probe));
         self.probes.push(probe);
-        Ok(kept)
-    }
-
-    /// What of the target an outcome misses.
-    fn missed(&self, outcome: &Outcome) -> Vec<String> {
-        let missed = self.search.target.iter().filter_map(|threshold| threshold.missed_by(outcome));
-        let mut reasons: Vec<String> = missed.collect();
-        if outcome.offered.as_ref().is_some_and(|offered| offered.unsent > 0) {
-            reasons.push("not all that was due could be sent: every connection was busy".into());
+        match kept {
+            false => Sign::Missed,
+            true if clearly_kept(target, outcome) => Sign::ClearlyKept,
+            true => Sign::Kept,
         }
-        reasons
     }
 
     /// Seconds of a longer probe, where one of so many does not tell whether the target is kept.
@@ -163,7 +228,7 @@ impl<'a> Hunt<'a> {
             needed * SPARE / outcome.requests_per_second
         } else if self.search.what == What::Clients
             && times.max as f64 >= seconds * 1e6 * WAITED
-            && self.missed(outcome).is_empty()
+            && missed(&self.search.target, outcome).is_empty()
         {
             longest_s? * BEYOND
         } else {
@@ -175,7 +240,7 @@ impl<'a> Hunt<'a> {
     /// Waits for the server to be as it was when it was idle, and loads it.
     fn measure(&mut self, level: f64, seconds: f64) -> Result<Measured, Error> {
         let undrained = self.drain.wait(self.means, self.news)?;
-        let plan = at_level(self.search, level, seconds);
+        let plan = at_level(self.search, level, self.connections, seconds);
         let outcome = self.means.load(&plan, &mut |progress| (self.news)(News::Trying(level, progress)))?;
         Ok((outcome, undrained))
     }
@@ -223,23 +288,6 @@ impl<'a> Hunt<'a> {
         let end = if missed.is_some_and(|probe| probe.client_bound) { End::Generator } else { End::Server };
         (end, missed.map(|probe| probe.reasons.join("; ")).unwrap_or_default())
     }
-}
-
-/// What went wrong with the requests of a probe: `3 reset, 2 first byte timeout`.
-fn errors(outcome: &Outcome) -> Option<String> {
-    let named = outcome.errors.named().into_iter().filter(|(_, count)| *count > 0);
-    let said: Vec<String> =
-        named.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
-    (!said.is_empty()).then(|| format!("errors: {}", said.join(", ")))
-}
-
-/// Whether a miss may be the load generator's own: connections that could not be made for want of ports or descriptors, or a
-/// thread that is busy all the time, and nothing that only the server can have done. Where such a thread was busy, a request may
-/// have run out of time for that; where it was idle, it waited for the server.
-fn is_client_bound(outcome: &Outcome) -> bool {
-    let (own, timeouts) = (outcome.errors.connect_failed, outcome.errors.timeouts());
-    let servers = verdict::failed(outcome) - own - timeouts;
-    own > servers + timeouts || servers == 0 && verdict::client_is_at_its_limit(outcome)
 }
 
 #[cfg(test)]

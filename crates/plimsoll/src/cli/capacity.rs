@@ -14,6 +14,14 @@ use super::Failure;
 use super::live::LiveLine;
 use super::output::give;
 
+/// Load before each probe of a rate: a share of its length, and no more than so many seconds. A probe of clients has none, since
+/// all of them at once are what it is about.
+const WARMUP_SHARE: f64 = 0.2;
+const WARMUP_S: f64 = 2.0;
+
+/// Longer probes of the answer at the end.
+const CONFIRMATIONS: u32 = 3;
+
 /// Width of the drawing, in characters.
 const WIDTH: usize = 50;
 
@@ -28,14 +36,15 @@ pub(super) struct Args {
     /// Find the highest number of simultaneous clients instead of the highest rate
     #[arg(long)]
     clients: bool,
-    /// Most requests under way at the same time, when looking for a rate
+    /// Most requests under way at the same time, when looking for a rate; where those are too few, and the server is not to
+    /// blame, there will be more
     #[arg(short, long, value_name = "N", default_value_t = 256)]
     connections: u32,
-    /// How long each probe takes
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    /// How long each probe takes; those that confirm the answer take three times as long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = humantime::parse_duration)]
     probe: Duration,
     /// How narrow the answer must be, in per cent
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     precision: f64,
     /// Highest rate or number of clients to try [default: 10 million per second; as many clients as there are descriptors]
     #[arg(long, value_name = "N")]
@@ -74,7 +83,9 @@ impl Args {
         if target.is_empty() {
             target = what.usual_target().iter().map(|bound| bound.parse()).collect::<Result<_, _>>()?;
         }
+        let probe_s = self.probe.as_secs_f64();
         let plan = Plan {
+            warmup_s: if self.clients { 0.0 } else { (probe_s * WARMUP_SHARE).min(WARMUP_S) },
             connections: self.connections,
             threads: self.threads,
             close: self.close,
@@ -88,8 +99,8 @@ impl Args {
             What::Rate => self.most.unwrap_or(1e7),
             What::Clients => self.most.unwrap_or(f64::MAX).min(most_clients(&plan)),
         };
-        let probe_s = self.probe.as_secs_f64();
-        Ok(Search { plan, what, target, probe_s, precision: self.precision / 100.0, start: None, most })
+        let (confirmations, precision) = (CONFIRMATIONS, self.precision / 100.0);
+        Ok(Search { plan, what, target, probe_s, confirmations, precision, start: None, most })
     }
 }
 
@@ -144,7 +155,12 @@ fn text(search: &Search, found: &Capacity) -> String {
     let mut text = format!("{} within {}\n\n", search.plan.url, target.join(", "));
     text += &knee(found);
     text += &match found.below {
-        Some(below) => format!("\ncarries {:.0} {unit}, and less than {below:.0}\n", found.at_least),
+        Some(below) => format!(
+            "\ncarries {:.0} {unit} (kept in {}), and less than {below:.0} (kept in {})\n",
+            found.at_least,
+            kept(found, found.at_least),
+            kept(found, below)
+        ),
         None => format!("\ncarries at least {:.0} {unit}\n", found.at_least),
     };
     if !found.reason.is_empty() {
@@ -160,9 +176,19 @@ fn text(search: &Search, found: &Capacity) -> String {
         );
     }
     if !found.confirmed {
-        text += "NOT CONFIRMED: tried again for three times as long, it missed the target\n";
+        text += "NOT CONFIRMED: tried again for three times as long, it mostly missed the target\n";
+    }
+    for doubt in found.doubts() {
+        text += &format!("SUSPECT: {doubt}\n");
     }
     text
+}
+
+/// In how many of its probes a level kept the target: `3 of 4 probes`.
+fn kept(found: &Capacity, level: f64) -> String {
+    let at: Vec<&Probe> = found.probes.iter().filter(|probe| probe.level == level).collect();
+    let kept = at.iter().filter(|probe| probe.kept).count();
+    format!("{kept} of {} probes", at.len())
 }
 
 /// The response time over the level, drawn with characters; each level once, by its best probe.

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use super::*;
 use crate::capacity::search_by;
+use crate::outcome::Offered;
 use crate::plan::{Arrivals, Plan, Stop};
 use crate::progress::Progress;
 
 fn search_of(what: What, target: &str, most: f64) -> Search {
     let target = vec![target.parse().unwrap()];
     let plan = Plan::new("http://x/");
-    Search { plan, what, target, probe_s: 1.0, precision: 0.02, start: Some(10.0), most }
+    Search { plan, what, target, probe_s: 1.0, confirmations: 3, precision: 0.02, start: Some(10.0), most }
 }
 
 /// A load that is measured by a function, on a server that is idle as soon as it has ended.
@@ -70,6 +71,111 @@ fn one_noisy_probe_decides_nothing() {
 }
 
 #[test]
+fn a_lucky_probe_keeps_no_level() {
+    // Every fifth probe keeps the target, whatever the level: barely, or by far.
+    for lucky_us in [49_000.0, 1.0] {
+        let lucky = |level: f64, made: usize| if made.is_multiple_of(5) { lucky_us } else { queue(level) };
+        let found = hunt(&search_of(What::Rate, "p99<50ms", 1e6), lucky).unwrap();
+        assert!((9000.0..=9907.9).contains(&found.at_least) && found.confirmed, "{found:?}");
+    }
+}
+
+#[test]
+fn both_ends_of_the_interval_are_decided_by_several_probes() {
+    let found = hunt(&search_of(What::Rate, "p99<50ms", 1e6), |level, _| queue(level)).unwrap();
+    let of = |level: f64, kept: bool| {
+        found.probes.iter().filter(|probe| probe.level == level && probe.kept == kept).count()
+    };
+    assert!(of(found.at_least, true) >= 3 && of(found.below.unwrap(), false) >= 2, "{found:?}");
+    assert_eq!((of(found.at_least, false), of(found.below.unwrap(), true)), (0, 0));
+    // Far from the edge one is enough.
+    assert_eq!(of(10.0, true), 1);
+    let last = found.probes.last().unwrap();
+    assert!(last.level == found.at_least && last.kept, "the last probe is one of the answer");
+}
+
+#[test]
+fn an_answer_that_does_not_last_is_stepped_down_from() {
+    // For as long as an ordinary probe a queue takes in what is too much.
+    let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
+        let Stop::Seconds(seconds) = plan.stop else { panic!("no time") };
+        let Arrivals::Open { rate, .. } = &plan.arrivals else { panic!("no rate") };
+        let carried = if seconds > 10.0 { 1_000.0 } else { 1_200.0 };
+        let level = rate.in_the_long_run();
+        let mut outcome = Outcome { requests: 1000, ..Outcome::empty(plan) };
+        outcome.response_time_us.p99 = Some(if level < carried { 1_000 } else { 1_000_000 });
+        Ok(outcome)
+    };
+    let search = Search { probe_s: 10.0, ..search_of(What::Rate, "p99<50ms", 1e6) };
+    let found = search_by(&search, &mut Idle(measure), &mut |_| ()).unwrap();
+    assert!(found.confirmed && (900.0..1_000.0).contains(&found.at_least), "{found:?}");
+    assert!(found.below.unwrap() >= 1_000.0, "{found:?}");
+}
+
+/// A server without a limit of its own that takes 30 ms for each answer, under a load of as many connections as it is given.
+fn far_away(plan: &Plan, _: &mut dyn FnMut(&Progress)) -> Result<Outcome, Error> {
+    let Arrivals::Open { rate, .. } = &plan.arrivals else { panic!("no rate") };
+    let level = rate.in_the_long_run();
+    let mut outcome = Outcome { requests: 1000, ..Outcome::empty(plan) };
+    outcome.response_time_us.p99 = Some(30_000);
+    let mut offered = Offered { due: 1000, ..Offered::default() };
+    (offered.service_time_us.count, offered.service_time_us.p99) = (1000, Some(30_000));
+    if level * 0.030 > f64::from(plan.connections) {
+        outcome.response_time_us.p99 = Some(1_000_000);
+        offered.unsent = 500;
+    }
+    outcome.offered = Some(offered);
+    Ok(outcome)
+}
+
+#[test]
+fn too_few_connections_are_not_blamed_on_the_server() {
+    let search = Search { start: Some(1_000.0), ..search_of(What::Rate, "p99<50ms", 10_000.0) };
+    let found = search_by(&search, &mut Idle(far_away), &mut |_| ()).unwrap();
+    // 64 are enough for 2,133 per second, and 300 are needed.
+    assert_eq!((found.at_least, found.end), (10_000.0, End::Highest), "{found:?}");
+    assert_eq!(found.probes.last().unwrap().connections, 512);
+}
+
+#[test]
+fn where_there_cannot_be_more_connections_the_answer_is_a_lower_bound() {
+    let search = search_of(What::Rate, "p99<50ms", 1e12);
+    let found = search_by(&search, &mut Idle(far_away), &mut |_| ()).unwrap();
+    assert!(found.end == End::Generator && found.is_lower_bound(), "{found:?}");
+    assert!(found.reason.contains("connections are too few, and there cannot be more"), "{}", found.reason);
+}
+
+#[test]
+fn a_server_that_more_connections_trouble_keeps_those_that_it_had() {
+    let measure = |plan: &Plan, observer: &mut dyn FnMut(&Progress)| {
+        let mut outcome = far_away(plan, observer)?;
+        if plan.connections > 64 {
+            outcome.errors.reset = 100;
+        }
+        Ok(outcome)
+    };
+    let search = Search { start: Some(1_000.0), ..search_of(What::Rate, "p99<50ms", 1e6) };
+    let found = search_by(&search, &mut Idle(measure), &mut |_| ()).unwrap();
+    assert_eq!((found.end, found.probes.last().unwrap().connections), (End::Server, 64), "{found:?}");
+    assert!((2_050.0..=2_134.0).contains(&found.at_least) && found.reason.contains("100 reset"), "{found:?}");
+}
+
+#[test]
+fn what_the_verdict_doubts_is_told_and_never_clear() {
+    let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
+        let mut outcome = Outcome { requests: 1000, ..Outcome::empty(plan) };
+        outcome.response_time_us.p99 = Some(1);
+        outcome.verdict.suspect("the host was busy".into());
+        Ok(outcome)
+    };
+    let search = search_of(What::Rate, "p99<50ms", 10.0);
+    let found = search_by(&search, &mut Idle(measure), &mut |_| ()).unwrap();
+    assert_eq!(found.doubts(), ["the host was busy"]);
+    // Two that decide, and two at the end.
+    assert_eq!(found.probes.len(), 4);
+}
+
+#[test]
 fn clients_come_in_whole_numbers_and_a_limit_ends_the_search() {
     let found = hunt(&search_of(What::Clients, "p99<1s", 1000.0), |level, _| level * 3000.0).unwrap();
     assert!((327.0..=333.0).contains(&found.at_least) && found.at_least.fract() == 0.0, "{found:?}");
@@ -100,20 +206,6 @@ fn whose_limit_ended_a_search_is_told_apart() {
     assert!(found.reason.ends_with("; errors: 30 reset"), "{}", found.reason);
     let found = holding(1500, 100.0, |outcome| outcome.errors.connect_failed = 30).unwrap();
     assert!(found.end == End::Generator && found.is_lower_bound(), "{found:?}");
-    // A busy load may be why answers are late, and not why connections are reset.
-    let mut busy = Outcome::empty(&Plan::new("http://x/"));
-    busy.client.busiest_thread_share = 0.99;
-    assert!(is_client_bound(&busy));
-    busy.errors.first_byte_timeout = 5_000;
-    assert!(is_client_bound(&busy), "a busy load may be why requests ran out of time");
-    busy.errors.reset = 1;
-    assert!(!is_client_bound(&busy));
-    // An idle load that waits in vain waits for the server, whatever else went wrong once.
-    let mut idle = Outcome::empty(&Plan::new("http://x/"));
-    (idle.errors.first_byte_timeout, idle.errors.connect_failed) = (5_000, 1);
-    assert!(!is_client_bound(&idle));
-    idle.errors.connect_failed = 5_001;
-    assert!(is_client_bound(&idle));
 }
 
 #[test]
