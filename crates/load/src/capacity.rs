@@ -22,13 +22,13 @@ use self::drain::Drain;
 use crate::Switch;
 use crate::error::Error;
 use crate::outcome::Outcome;
-use crate::plan::{Arrivals, Plan, Rate, Spacing, Stop};
+use crate::plan::{Arrivals, Plan, Rate, Spacing, Stop, most_connections};
 use crate::progress::Progress;
 use crate::run::run_until;
 use crate::threshold::Threshold;
 
-/// Descriptors that are kept for the program itself.
-const DESCRIPTORS_KEPT: u64 = 64;
+/// Descriptors of each process that are kept for whatever else the program has open.
+const DESCRIPTORS_KEPT: u64 = 32;
 
 /// Clients where there is no limit of descriptors.
 const CLIENTS: f64 = 10_000.0;
@@ -86,9 +86,9 @@ impl What {
 
 /// The most clients that the processes of a load can have at a time: as many as it has descriptors and ports for.
 pub fn most_clients(plan: &Plan) -> f64 {
-    let descriptors = engine::host::descriptor_limit();
-    let descriptors = descriptors.map_or(CLIENTS, |limit| limit.saturating_sub(DESCRIPTORS_KEPT) as f64);
-    let descriptors = descriptors * f64::from(plan.processes);
+    let descriptors = most_connections(plan.threads, plan.processes);
+    let kept = DESCRIPTORS_KEPT * u64::from(plan.processes);
+    let descriptors = descriptors.map_or(CLIENTS, |most| most.saturating_sub(kept) as f64);
     let ports = crate::host::ports() as f64 * f64::from(plan.sources.max(1));
     descriptors.min(ports).max(1.0)
 }

@@ -82,7 +82,7 @@ impl Plan {
         };
         let processes = match (self.load.processes, filled_in(&self.load.engine, key, "plimsoll").as_deref())
         {
-            (0, None) => load::processes_for(key.connections),
+            (0, None) => load::processes_for(key.connections, self.threads),
             (0, Some("webbench")) => load::webbench::processes_for(key.connections),
             (processes, _) => processes.max(1),
         };

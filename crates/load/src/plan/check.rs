@@ -1,5 +1,6 @@
 //! What a plan may hold: every value is looked at before anything is sent.
 
+use super::split::{MOST_PROCESSES, most_connections, processes_for};
 use super::{Arrivals, Expect, Plan, Rate, Session, Stop, Wanted};
 use crate::error::Error;
 use crate::expect::parse_sha256;
@@ -11,12 +12,6 @@ const LONGEST_S: f64 = 7.0 * 86_400.0;
 
 /// The least time-out that a plan may have, in seconds.
 pub(crate) const LEAST_TIMEOUT_S: f64 = 0.001;
-
-/// Descriptors a load needs beside those of its connections.
-pub(super) const DESCRIPTORS_BESIDE: u64 = 32;
-
-/// Most processes.
-pub(super) const MOST_PROCESSES: u32 = 256;
 
 /// Most source addresses.
 const MOST_SOURCES: u32 = 250;
@@ -131,16 +126,16 @@ impl Plan {
 
     /// Whether each process may have as many connections.
     fn validate_descriptors(&self) -> Result<(), String> {
-        let Some(limit) = engine::host::descriptor_limit() else { return Ok(()) };
-        let most = limit.saturating_sub(DESCRIPTORS_BESIDE).max(1);
+        let Some(most) = most_connections(self.threads, self.processes) else { return Ok(()) };
         let connections = u64::from(self.connections);
-        if connections.div_ceil(u64::from(self.processes)) <= most {
+        if connections <= most {
             return Ok(());
         }
+        let limit = engine::host::descriptor_limit().unwrap_or_default();
         Err(format!(
             "connections {connections}: a process may have {limit} descriptors open here, which is enough for {most} \
-             connections: take {} processes, raise the limit (ulimit -n), or ask for fewer",
-            connections.div_ceil(most)
+             connections with as many processes and threads: take {} processes, raise the limit (ulimit -n), or ask for fewer",
+            processes_for(self.connections, self.threads)
         ))
     }
 

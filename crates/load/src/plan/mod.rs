@@ -1,6 +1,7 @@
 //! What to send: a declared load, as a plain value that can be stored, shipped and repeated.
 
 mod check;
+mod split;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::link::Link;
 
 pub(crate) use check::LEAST_TIMEOUT_S;
+pub(crate) use split::most_connections;
+pub use split::processes_for;
 
 /// A load against one URL. `Plan::new(url)` is a complete plan, of a closed loop; its fields can then be changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -23,7 +26,8 @@ pub struct Plan {
     /// When requests are sent.
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Threads that share the connections; 0 means one per usable core, and never more than connections.
+    /// Threads that share the connections; 0 means one per usable core. Never more than connections, and of several processes
+    /// each has as many as another, so that it may be a few more.
     pub threads: u32,
     /// When to stop.
     pub stop: Stop,
@@ -184,13 +188,6 @@ pub struct Session {
     pub think_s: f64,
 }
 
-/// Fewest processes that may have so many connections, by the limit of descriptors.
-pub fn processes_for(connections: u32) -> u32 {
-    let most =
-        engine::host::descriptor_limit().unwrap_or(u64::MAX).saturating_sub(check::DESCRIPTORS_BESIDE).max(1);
-    u64::from(connections).div_ceil(most).clamp(1, u64::from(check::MOST_PROCESSES)) as u32
-}
-
 /// When a load stops.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -259,11 +256,9 @@ impl Plan {
         }
     }
 
-    /// Threads that the load will use.
+    /// Threads that the load will use: as many in each of its processes.
     pub fn threads(&self) -> u32 {
-        let wanted =
-            if self.threads == 0 { engine::host::Cores::detect().usable() as u32 } else { self.threads };
-        wanted.max(self.processes).min(self.connections).max(1)
+        split::threads(self.threads, self.processes).min(self.connections).max(1)
     }
 
     /// Cores that the load may use: those that it is kept to, or all that there are for this process.

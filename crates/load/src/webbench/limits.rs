@@ -17,7 +17,7 @@ const BESIDE: u64 = 1000;
 /// The fewest processes that may have so many clients, by the limits of mappings and descriptors.
 pub fn processes_for(clients: u32) -> u32 {
     let by_mappings = u64::from(clients).div_ceil(clients_of(most_mappings())).clamp(1, 256) as u32;
-    by_mappings.max(crate::processes_for(clients))
+    by_mappings.max(crate::processes_for(clients, 1))
 }
 
 fn most_mappings() -> u64 {

@@ -56,7 +56,7 @@ impl Args {
             send_rate: self.send_rate.map_or(0.0, |rate| rate.0 as f64),
             receive_rate: self.receive_rate.map_or(0.0, |rate| rate.0 as f64),
             link: self.link,
-            processes: self.processes.unwrap_or_else(|| load::processes_for(self.connections)),
+            processes: self.processes.unwrap_or_else(|| load::processes_for(self.connections, self.threads)),
             cpus: self.cpus.clone(),
             ..Plan::new(&self.url)
         })
