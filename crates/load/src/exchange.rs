@@ -85,12 +85,15 @@ impl<D: Driver> Exchange<'_, D> {
             }
             let begun = bytes > 0 || !self.wire.input().is_empty();
             let late = if begun { Fault::TransferTimeout } else { Fault::FirstByteTimeout };
-            if self.more(late).await? == 0 {
+            let received = self.fill(late).await?;
+            if received == 0 {
                 return Err(if begun { Fault::ShortResponse } else { Fault::ClosedEarly });
             }
             if !begun {
+                // It is here, however slowly the rest is taken.
                 phases.first_byte = Some(start.elapsed());
             }
+            self.take_time(received, late).await?;
         };
         let mut body = Body::of(&self.manner.expected);
         bytes += match head.framing {
@@ -163,11 +166,21 @@ impl<D: Driver> Exchange<'_, D> {
     }
 
     async fn more(&mut self, late: Fault) -> Result<usize, Fault> {
-        let received = self.wire.fill(self.until, || false).await.map_err(|error| fault(error, late))?;
-        if let Some(rate) = self.manner.receive_rate {
-            self.pause(received, rate, late).await?;
-        }
+        let received = self.fill(late).await?;
+        self.take_time(received, late).await?;
         Ok(received)
+    }
+
+    async fn fill(&mut self, late: Fault) -> Result<usize, Fault> {
+        self.wire.fill(self.until, || false).await.map_err(|error| fault(error, late))
+    }
+
+    /// Lets as much time pass as a slow reader takes for so many bytes.
+    async fn take_time(&mut self, received: usize, late: Fault) -> Result<(), Fault> {
+        match self.manner.receive_rate {
+            Some(rate) => self.pause(received, rate, late).await,
+            None => Ok(()),
+        }
     }
 
     /// Lets as much time pass as a slow client takes for so many bytes.
