@@ -1,16 +1,22 @@
 //! A load from several processes, for more connections than one may have descriptors: each runs some of the threads, all
 //! from the same moment, and what they recorded is put together exactly.
 
+mod member;
+
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::{Stop as Switch, clock};
 use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
+
+use self::member::Member;
+
+pub(crate) use self::member::Responding;
 
 use crate::common::Common;
 use crate::error::Error;
@@ -20,6 +26,7 @@ use crate::outcome::{Outcome, Second};
 use crate::plan::Plan;
 use crate::progress::{Phase, Progress, TICK, Window};
 use crate::recorded::{Recorded, SecondPart};
+use crate::responder::Wanted;
 use crate::run::{run_threads, run_until};
 use crate::steady::Rates;
 use crate::sum::outcome;
@@ -46,6 +53,8 @@ enum Order {
         of: u32,
         blocking: bool,
     },
+    /// To answer a load instead, until nobody gives orders any more.
+    Respond(Wanted),
     /// At this moment of the monotonic clock, which is the same for all processes of a host.
     Start { at: Duration },
 }
@@ -54,7 +63,12 @@ enum Order {
 #[derive(Serialize, Deserialize)]
 enum Report {
     Ready,
-    Progress { requests: u64, errors: u64 },
+    /// It answers at this address.
+    Responds(SocketAddr),
+    Progress {
+        requests: u64,
+        errors: u64,
+    },
     Done(Box<Record>),
     Failed(String),
 }
@@ -117,50 +131,6 @@ pub(crate) fn run_parts(
     fleet.members.iter_mut().try_for_each(|member| member.tell(&Order::Start { at }))?;
     let seen = fleet.follow(plan, &window, cancel, observer)?;
     Ok((window, seen))
-}
-
-/// One process, which ends when it is dropped.
-struct Member {
-    child: Child,
-    orders: Option<ChildStdin>,
-}
-
-impl Member {
-    fn start(
-        program: &Path,
-        arguments: &[&str],
-        index: u32,
-        reports: Sender<(usize, Report)>,
-    ) -> Result<Self, Error> {
-        let mut child =
-            Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let orders = child.stdin.take();
-        if let Some(output) = child.stdout.take() {
-            thread::Builder::new().name(format!("process-{index}")).spawn(move || {
-                for line in BufReader::new(output).lines().map_while(Result::ok) {
-                    let report = serde_json::from_str(&line)
-                        .unwrap_or_else(|error| Report::Failed(format!("it said {line:?}: {error}")));
-                    let _ = reports.send((index as usize, report));
-                }
-                let _ = reports.send((index as usize, Report::Failed("it ended before its time".into())));
-            })?;
-        }
-        Ok(Member { child, orders })
-    }
-
-    fn tell(&mut self, order: &Order) -> Result<(), Error> {
-        let Some(orders) = &mut self.orders else { return Ok(()) };
-        let text = serde_json::to_string(order).map_err(std::io::Error::from)?;
-        Ok(writeln!(orders, "{text}")?)
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        // It may have ended, which is as well.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// What a process has said so far.
@@ -280,8 +250,10 @@ pub fn serve(orders: impl std::io::Read + Send + 'static) -> Result<(), Error> {
         let Some(line) = lines.next() else { return Ok(None) };
         Ok(Some(serde_json::from_str(&line?).map_err(std::io::Error::from)?))
     };
-    let Some(Order::Part { plan, from, to, of, blocking }) = order()? else {
-        return Err(Error::Nothing("there is no order on the standard input".into()));
+    let (plan, from, to, of, blocking) = match order()? {
+        Some(Order::Part { plan, from, to, of, blocking }) => (plan, from, to, of, blocking),
+        Some(Order::Respond(wanted)) => return respond(&wanted, order),
+        _ => return Err(Error::Nothing("there is no order on the standard input".into())),
     };
     let cancel = Switch::default();
     let ended = cancel.clone();
@@ -313,6 +285,18 @@ pub fn serve(orders: impl std::io::Read + Send + 'static) -> Result<(), Error> {
         Ok(seen) => say(&Report::Done(Box::new(Record::of(seen)))),
         Err(error) => say(&Report::Failed(error.to_string())),
     }
+}
+
+/// Answers a load until there are no orders any more.
+fn respond(wanted: &Wanted, mut order: impl FnMut() -> Result<Option<Order>, Error>) -> Result<(), Error> {
+    let responder = match wanted.start() {
+        Ok(responder) => responder,
+        Err(error) => return say(&Report::Failed(error.to_string())),
+    };
+    say(&Report::Responds(responder.address()))?;
+    while let Ok(Some(_)) = order() {}
+    responder.stop().set();
+    Ok(responder.join()?)
 }
 
 fn say(report: &Report) -> Result<(), Error> {

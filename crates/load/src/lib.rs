@@ -24,6 +24,7 @@ mod record;
 mod recorded;
 mod replay;
 pub mod report;
+mod responder;
 mod run;
 pub mod sample;
 mod schedule;

@@ -186,6 +186,9 @@ impl Steady {
 pub struct Check {
     /// The rate that the same load reaches against a server that does next to nothing, per second.
     pub ceiling_per_second: f64,
+    /// Requests that failed while that was measured; where there are any, it is not known how high the ceiling is.
+    #[serde(default)]
+    pub ceiling_errors: u64,
     /// How many times the rate two load generators reach with as many connections between them; only for closed loops.
     pub second_client: Option<f64>,
 }

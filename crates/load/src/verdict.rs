@@ -267,7 +267,12 @@ fn never_steady(outcome: &Outcome) -> Option<String> {
 }
 
 fn near_its_ceiling(outcome: &Outcome) -> Option<String> {
-    let ceiling = outcome.check?.ceiling_per_second;
+    let crate::Check { ceiling_per_second: ceiling, ceiling_errors: errors, .. } = outcome.check?;
+    if errors > 0 {
+        return Some(format!(
+            "the load's own ceiling is not known: {errors} requests to a server that does nothing failed"
+        ));
+    }
     (outcome.requests_per_second > CEILING_SHARE * ceiling).then(|| {
         format!(
             "the rate is {:.0} % of the {ceiling:.0} requests/s that the load reaches against a server that does nothing",
@@ -340,7 +345,7 @@ mod tests {
         assert_eq!(word_and_reasons(|outcome| outcome.steady = steady(0.5, 0.04)), ("VALID", 0));
         assert_eq!(word_and_reasons(|outcome| outcome.steady = steady(0.5, -0.2)), ("SUSPECT", 1));
         let check = |ceiling_per_second, second| {
-            Some(crate::Check { ceiling_per_second, second_client: Some(second) })
+            Some(crate::Check { ceiling_per_second, second_client: Some(second), ..crate::Check::default() })
         };
         assert_eq!(word_and_reasons(|outcome| outcome.check = check(2100.0, 1.04)), ("VALID", 0));
         assert_eq!(word_and_reasons(|outcome| outcome.check = check(1900.0, 1.04)), ("SUSPECT", 1));

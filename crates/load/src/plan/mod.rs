@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::link::Link;
 
 pub(crate) use check::LEAST_TIMEOUT_S;
-pub(crate) use split::most_connections;
 pub use split::processes_for;
+pub(crate) use split::{MOST_PROCESSES, most_connections};
 
 /// A load against one URL. `Plan::new(url)` is a complete plan, of a closed loop; its fields can then be changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

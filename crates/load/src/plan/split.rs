@@ -7,7 +7,7 @@ const BESIDE: u64 = 32;
 const OF_A_THREAD: u64 = 4;
 
 /// Most processes.
-pub(super) const MOST_PROCESSES: u32 = 256;
+pub(crate) const MOST_PROCESSES: u32 = 256;
 
 /// Threads of so many processes together, of which each has as many; 0 asks for one per usable core.
 pub(super) fn threads(wanted: u32, processes: u32) -> u32 {

@@ -156,6 +156,7 @@ fn the_check_knows_the_loads_own_ceiling() {
     let check = &result["check"];
     assert!(check["ceiling_per_second"].as_f64().unwrap() > 1000.0, "{check}");
     assert!(check["second_client"].as_f64().unwrap() > 0.1, "{check}");
+    assert_eq!(check["ceiling_errors"], 0);
     server.stop();
 }
 
