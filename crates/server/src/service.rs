@@ -103,7 +103,9 @@ impl<H: Handler> Http<H> {
             most_workers: topology.is_elastic().then_some(topology.most_workers),
             routes: http.routes.clone(),
             gates: http.admission.adaptive(),
-            most_under_way: topology.queue_capacity + topology.workers.max(topology.most_workers),
+            // The bounds are for all pools together.
+            most_under_way: topology.pools()
+                * (topology.queue_capacity + topology.workers.max(topology.most_workers)),
         })?);
         Ok(http)
     }
@@ -230,5 +232,33 @@ impl<D: Driver, H: Handler> Connections<D> for OnReactor<H> {
 
     fn end_of_turn(&self) {
         self.0.wake_workers();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use engine::Model;
+
+    use super::*;
+    use crate::admission::InFlight;
+    use crate::handler::{Request, Response};
+
+    #[test]
+    fn a_bound_that_finds_itself_has_room_for_the_workers_of_all_pools() {
+        let row = Model::MultiReactorPool.row(4, 16);
+        // All pools together have more workers than one of them has workers and places in its queue.
+        let topology = Topology { workers: 64, queue_capacity: 64, ..row };
+        let rules = Rules { in_flight: vec![("/".into(), InFlight::Adaptive)], ..Rules::default() };
+        let handler = |_: &Request<'_>, _: &mut Response| ();
+        let http = Http::on_with(handler, Limits::default(), &topology, &rules).unwrap();
+        let limit = || http.admission().gates().next().unwrap().1;
+        let patience = Instant::now() + Duration::from_secs(60);
+        while limit() != 256 {
+            assert!(Instant::now() < patience, "the bound stays at {}", limit());
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }

@@ -28,8 +28,11 @@ pub(crate) struct Seen {
 
 /// The bound after a stretch.
 pub(crate) fn next(limit: usize, most: usize, seen: &Seen) -> usize {
+    let least = seen.workers.max(1);
+    // A pool may be given more workers than may wait: nobody is to be idle for want of a place.
+    let most = most.max(least);
     if seen.requests == 0 || seen.work_s <= 0.0 {
-        return limit.clamp(seen.workers.max(1), most.max(1));
+        return limit.clamp(least, most);
     }
     let now = limit as f64;
     let gradient = (TOLERANCE * seen.work_s / (seen.wait_s + seen.work_s)).clamp(LEAST_GRADIENT, 1.0);
@@ -39,7 +42,7 @@ pub(crate) fn next(limit: usize, most: usize, seen: &Seen) -> usize {
     let next = now + SMOOTH * (wanted - now);
     // Towards what is wanted, so that a small bound does not stay where it is.
     let next = if wanted < now { next.floor() } else { next.ceil() } as usize;
-    next.clamp(seen.workers.max(1), most.max(1))
+    next.clamp(least, most)
 }
 
 #[cfg(test)]
@@ -78,6 +81,13 @@ mod tests {
                 assert!(high - low <= 2, "{workers}: {low} to {high}");
             }
         }
+    }
+
+    #[test]
+    fn more_workers_than_may_be_under_way_are_all_to_be_busy() {
+        let seen = Seen { workers: 256, ..Seen::default() };
+        assert_eq!(next(64, 128, &seen), 256);
+        assert_eq!(next(64, 0, &Seen { requests: 10, work_s: 1.0, under_way: 64, ..seen }), 256);
     }
 
     #[test]
