@@ -39,6 +39,9 @@ const MOST_LAST: u32 = 1 << 16;
 /// A connection on its way from the acceptor to its reactor.
 pub(crate) type Accepted = (OwnedFd, SocketAddr);
 
+/// What the next client for whom there is no room is told.
+pub(crate) type Refusal<'a> = dyn Fn() -> &'a [u8] + 'a;
+
 /// Accepts until stopped, and then what had already come in by then: closing a listening socket resets the
 /// connections that wait in its backlog. While memory is scarce it pauses after each, or turns away most where that lasts.
 pub(crate) async fn accept<D: Driver>(
@@ -123,7 +126,7 @@ pub(crate) fn run_acceptor<D: Driver>(
     fd: OwnedFd,
     inboxes: &[Arc<Inbox<Accepted>>],
     balancer: Balancer,
-    (counters, refusal): (&Counters, &[u8]),
+    (counters, refusal): (&Counters, &Refusal<'_>),
     (stop, pressure): (&Stop, &Pressure),
     up: &dyn Fn(),
 ) -> io::Result<()> {
@@ -140,7 +143,7 @@ pub(crate) fn run_acceptor<D: Driver>(
         stop.watch().await;
         let listener = Listener::new(&io, fd)?;
         up();
-        let turn_away = |accepted| turn_away(accepted, counters, refusal);
+        let turn_away = |accepted| turn_away(accepted, counters, refusal());
         let pause = async || pause(&io, counters).await;
         accept(listener, (stop, pressure), hand_over, turn_away, pause).await;
         Ok::<(), Error>(())

@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::accept::{Accepted, run_acceptor};
+use crate::accept::{Accepted, Refusal, run_acceptor};
 use crate::balance::Balancer;
 use crate::driver::Driver;
 use crate::driver::epoll::Epoll;
@@ -196,7 +196,8 @@ impl Running {
         let balancer = Balancer::new(topology.balance, &each, self.shift.clone(), Instant::now());
         let (stop, pressure, service) = (self.stop.clone(), self.pressure.clone(), service.clone());
         self.spawn("acceptor".into(), report, move |up| {
-            let (own, switches) = ((&*counters, service.refusal()), (&stop, &pressure));
+            let refusal = || service.refusal();
+            let (own, switches) = ((&*counters, &refusal as &Refusal<'_>), (&stop, &pressure));
             let result = run_acceptor::<D>(listener, &inboxes, balancer, own, switches, up);
             // However it ended: the reactors wait for this before they let their last connections finish.
             inboxes.iter().for_each(|inbox| inbox.close());

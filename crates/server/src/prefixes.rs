@@ -33,6 +33,11 @@ impl<T> Prefixes<T> {
         self.0.iter().find(|(prefix, _)| path.starts_with(prefix.as_str())).map(|(_, value)| value)
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Each beginning with its value.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.0.iter().map(|(prefix, value)| (prefix.as_str(), value))

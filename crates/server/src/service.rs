@@ -13,15 +13,30 @@ use engine::{Connections, Driver, Io, Offload, Service, Stop, Stream, Tcp, Topol
 use crate::admission::{Admission, Rules};
 use crate::auto::{Decision, Routes, Tuner, Watch};
 use crate::conn::{Addresses, Context, Errand, RequestIds, Setup as ContextSetup, serve};
-use crate::delay::QueueDelay;
+use crate::delay::{QueueDelay, longest};
 use crate::handler::Handler;
 use crate::limits::Limits;
 use crate::log::{AccessLog, Logger};
 use crate::metrics::{Counters, Totals};
 
 /// What a client is told when every connection slot is taken.
-pub(crate) const REFUSAL: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+macro_rules! refusal {
+    ($seconds:literal) => {
+        concat!(
+            "HTTP/1.1 503 Service Unavailable\r\nRetry-After: ",
+            $seconds,
+            "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+    };
+}
+
+/// The same for one client and the next, so that they do not come again all at once.
+const REFUSALS: [&str; 3] = [refusal!("1"), refusal!("2"), refusal!("3")];
+
+/// What the client is told that is the nth of those for whom there is no room.
+pub(crate) fn refusal(nth: u64) -> &'static [u8] {
+    REFUSALS[nth as usize % REFUSALS.len()].as_bytes()
+}
 
 /// Workers that handle requests.
 pub type Pool = Workers<Arc<Errand>>;
@@ -46,6 +61,8 @@ pub struct Http<H> {
     ids: bool,
     /// Answers whose connection was gone when they came.
     abandoned: Arc<AtomicU64>,
+    /// Connections that were told that there is no room.
+    refused: AtomicU64,
 }
 
 impl<H: Handler> Http<H> {
@@ -63,6 +80,7 @@ impl<H: Handler> Http<H> {
             log: None,
             ids: false,
             abandoned: Arc::default(),
+            refused: AtomicU64::new(0),
         }
     }
 
@@ -82,9 +100,11 @@ impl<H: Handler> Http<H> {
         let mut http = Http::new(handler, limits, topology.owners());
         for index in 0..topology.pools() {
             let (handler, abandoned, head) = (http.handler.clone(), http.abandoned.clone(), limits.head);
-            let delay = limits.queue_delay.map(|target| Arc::new(QueueDelay::new(target)));
+            let delay = limits.queue_delay.map(|target| Arc::new(QueueDelay::new(target, topology.order)));
+            let longest_wait = limits.queue_delay.map(longest);
             let work = move |turn: Turn, errand: Arc<Errand>| {
-                let is_late = delay.as_ref().is_some_and(|delay| delay.turns_away(turn.waited, turn.start));
+                let is_late =
+                    delay.as_ref().is_some_and(|delay| delay.turns_away(turn.class, turn.waited, turn.start));
                 let waited_for = if is_late { errand.turn_away() } else { errand.run(&*handler, &head) };
                 if !waited_for {
                     abandoned.fetch_add(1, Ordering::Relaxed);
@@ -92,7 +112,7 @@ impl<H: Handler> Http<H> {
                 !is_late
             };
             let name = format!("worker-{index}");
-            http.pools.push(Workers::start(&name, &Setup::of(topology), work)?);
+            http.pools.push(Workers::start(&name, &Setup { longest_wait, ..Setup::of(topology) }, work)?);
         }
         http.admission = Arc::new(Admission::new(rules));
         if topology.offload == Offload::Measured && topology.pools() > 0 {
@@ -191,7 +211,7 @@ impl<H: Handler> Service for Http<H> {
     }
 
     fn refusal(&self) -> &[u8] {
-        REFUSAL
+        refusal(self.refused.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -3,7 +3,7 @@
 use crossbeam_queue::ArrayQueue;
 
 use super::parked::Bag;
-use super::queue::{CLASSES, Class, PASSED_OVER};
+use super::queue::{CLASSES, Class, PASSED_OVER, room};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::topology::Order;
 
@@ -22,7 +22,10 @@ struct Array<J> {
 impl<J> Arrays<J> {
     pub(super) fn new(capacity: usize, order: Order) -> Self {
         let classes = if order == Order::Priority { CLASSES } else { 1 };
-        let array = |_| Array { jobs: ArrayQueue::new(capacity), passed: AtomicUsize::new(0) };
+        let array = |class| {
+            let most = if class == 0 { room(capacity, Class::High) } else { capacity };
+            Array { jobs: ArrayQueue::new(most), passed: AtomicUsize::new(0) }
+        };
         Arrays { classes: (0..classes).map(array).collect() }
     }
 

@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::crew::Crew;
-use super::queue::{CLASSES, Class, Queue, Turns, notify};
+use super::queue::{Aged, CLASSES, Class, Queue, Turns, notify, room};
 use super::spin;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, lock};
 use crate::topology::Order;
@@ -17,6 +17,8 @@ pub(super) struct Locked<J> {
     changed: Condvar,
     capacity: usize,
     order: Order,
+    /// Age from which the oldest goes first in an order in which it would not.
+    longest: Option<Duration>,
     /// The number of jobs; changed with the lock held, and looked at without it too.
     len: AtomicUsize,
     /// The number of workers that sleep, likewise.
@@ -38,7 +40,18 @@ struct State<J> {
     closed: bool,
 }
 
-impl<J> State<J> {
+impl<J: Aged> State<J> {
+    /// Takes the oldest job if it has waited for so long, whatever the order.
+    fn take_overdue(&mut self, longest: Option<Duration>) -> Option<J> {
+        let jobs = &mut self.jobs[0];
+        let is_overdue = jobs.front()?.age() >= longest?;
+        let job = if is_overdue { jobs.pop_front() } else { None };
+        if jobs.is_empty() {
+            self.standing = None;
+        }
+        job
+    }
+
     /// Takes the oldest job, or the latest if the queue has been standing for so long.
     fn take_adaptively(&mut self, long: Duration) -> Option<J> {
         let is_standing = self.standing.is_some_and(|since| since.elapsed() >= long);
@@ -51,17 +64,19 @@ impl<J> State<J> {
     }
 }
 
-impl<J> Locked<J> {
-    pub(super) fn new(capacity: usize, order: Order) -> Self {
+impl<J: Aged> Locked<J> {
+    pub(super) fn new(capacity: usize, order: Order, longest: Option<Duration>) -> Self {
         let jobs = std::array::from_fn(|class| {
             let used = class == 0 || order == Order::Priority;
-            VecDeque::with_capacity(if used { capacity } else { 0 })
+            let most = if class == 0 { room(capacity, Class::High) } else { capacity };
+            VecDeque::with_capacity(if used { most } else { 0 })
         });
         Locked {
             state: Mutex::new(State { jobs, turns: Turns::new(), standing: None, closed: false }),
             changed: Condvar::new(),
             capacity,
             order,
+            longest,
             len: AtomicUsize::new(0),
             idle: AtomicUsize::new(0),
             looking: AtomicBool::new(false),
@@ -71,8 +86,8 @@ impl<J> Locked<J> {
     fn pop(&self, state: &mut State<J>) -> Option<J> {
         let job = match self.order {
             Order::Fifo => state.jobs[0].pop_front(),
-            Order::Lifo => state.jobs[0].pop_back(),
-            Order::Adaptive => state.take_adaptively(STANDING),
+            Order::Lifo => state.take_overdue(self.longest).or_else(|| state.jobs[0].pop_back()),
+            Order::Adaptive => state.take_overdue(self.longest).or_else(|| state.take_adaptively(STANDING)),
             Order::Priority => {
                 let waits = state.jobs.each_ref().map(|jobs| !jobs.is_empty());
                 state.turns.next(waits).and_then(|class| state.jobs[class].pop_front())
@@ -94,10 +109,10 @@ impl<J> Locked<J> {
     }
 }
 
-impl<J: Send> Queue<J> for Locked<J> {
+impl<J: Aged + Send> Queue<J> for Locked<J> {
     fn push(&self, job: J, class: Class) -> Result<(), J> {
         let mut state = lock(&self.state);
-        if self.len() == self.capacity || state.closed {
+        if self.len() >= room(self.capacity, class) || state.closed {
             return Err(job);
         }
         let class = if self.order == Order::Priority { class as usize } else { 0 };
@@ -174,11 +189,38 @@ impl<J: Send> Queue<J> for Locked<J> {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    impl Aged for u32 {
+        fn age(&self) -> Duration {
+            Duration::ZERO
+        }
+    }
+
+    impl Aged for Duration {
+        fn age(&self) -> Duration {
+            *self
+        }
+    }
+
     use super::*;
 
     #[test]
+    fn who_has_waited_too_long_goes_first_in_every_order() {
+        for order in [Order::Lifo, Order::Adaptive] {
+            let queue = Locked::new(8, order, Some(Duration::from_secs(10)));
+            for age in [20, 10, 9, 0] {
+                queue.push(Duration::from_secs(age), Class::Normal).unwrap();
+            }
+            let mut state = lock(&queue.state);
+            state.standing = Instant::now().checked_sub(Duration::from_secs(20));
+            let ages: Vec<u64> =
+                std::iter::from_fn(|| queue.pop(&mut state)).map(|age| age.as_secs()).collect();
+            assert_eq!(ages, [20, 10, 0, 9], "{order}");
+        }
+    }
+
+    #[test]
     fn the_latest_goes_first_only_while_the_queue_is_standing() {
-        let queue = Locked::new(8, Order::Adaptive);
+        let queue = Locked::new(8, Order::Adaptive, None);
         let fill = |jobs: std::ops::Range<u32>| jobs.for_each(|job| queue.push(job, Class::Normal).unwrap());
         let take = |long| lock(&queue.state).take_adaptively(long);
         fill(0..4);

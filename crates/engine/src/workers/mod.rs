@@ -21,10 +21,10 @@ use array::Arrays;
 use crew::Crew;
 use locked::Locked;
 use parked::Parked;
-use queue::Queue;
+use queue::{Aged, Queue};
 use stealing::Stealing;
 
-pub use queue::Class;
+pub use queue::{CLASSES, Class};
 
 /// How many workers there are, and what their work waits in.
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +33,15 @@ pub struct Setup {
     pub count: usize,
     /// Most that there may be later on.
     pub most: usize,
-    /// Jobs that may wait.
+    /// Jobs that may wait. The high class has some places more.
     pub capacity: usize,
     /// What they wait in.
     pub queue: topology::Queue,
     /// Which of them goes first.
     pub order: Order,
+    /// How long a job waits at most before it goes first, in an order in which the oldest may wait for ever
+    /// ([`Order::Lifo`], [`Order::Adaptive`]). `None` for no such bound.
+    pub longest_wait: Option<Duration>,
 }
 
 impl Setup {
@@ -46,7 +49,7 @@ impl Setup {
     pub fn of(topology: &Topology) -> Self {
         let Topology { workers: count, most_workers: most, queue_capacity: capacity, queue, order, .. } =
             *topology;
-        Setup { count, most, capacity, queue, order }
+        Setup { count, most, capacity, queue, order, longest_wait: None }
     }
 }
 
@@ -81,6 +84,8 @@ pub struct Turn {
     pub start: Instant,
     /// How long it waited for that.
     pub waited: Duration,
+    /// How urgent it was.
+    pub class: Class,
 }
 
 /// What all workers share.
@@ -95,7 +100,7 @@ impl<J> Shift<J> {
     fn run(&self, worker: usize, mut work: impl FnMut(Turn, J) -> bool) {
         let counters = &self.counters.each[worker];
         loop {
-            let Some(Waiting { job, since }) = self.queue.next(worker, &self.crew) else {
+            let Some(Waiting { job, since, class }) = self.queue.next(worker, &self.crew) else {
                 if self.crew.leaves(worker) {
                     return;
                 }
@@ -103,7 +108,7 @@ impl<J> Shift<J> {
             };
             let start = Instant::now();
             let waited = start.saturating_duration_since(since);
-            if work(Turn { worker, start, waited }, job) {
+            if work(Turn { worker, start, waited, class }, job) {
                 counters.wait.record(waited);
                 counters.service.record(start.elapsed());
             }
@@ -111,10 +116,17 @@ impl<J> Shift<J> {
     }
 }
 
-/// What lies in the queue: no more than a pointer and a time.
+/// What lies in the queue: no more than a pointer, a time and a class.
 struct Waiting<J> {
     job: J,
     since: Instant,
+    class: Class,
+}
+
+impl<J> Aged for Waiting<J> {
+    fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
 }
 
 /// What a pool counts.
@@ -154,12 +166,14 @@ impl Counters {
 }
 
 /// The queue of a pool.
-fn queue<J: Send + 'static>(setup: &Setup) -> Box<dyn Queue<J>> {
-    let Setup { count, capacity, order, .. } = *setup;
+fn queue<J: Aged + Send + 'static>(setup: &Setup) -> Box<dyn Queue<J>> {
+    let Setup { count, capacity, order, longest_wait, .. } = *setup;
     match setup.queue {
         topology::Queue::LockFree => Box::new(Parked::new(Arrays::new(capacity, order), capacity)),
         topology::Queue::Stealing => Box::new(Parked::new(Stealing::new(capacity, count), capacity)),
-        topology::Queue::Mutex | topology::Queue::None => Box::new(Locked::new(capacity, order)),
+        topology::Queue::Mutex | topology::Queue::None => {
+            Box::new(Locked::new(capacity, order, longest_wait))
+        }
     }
 }
 
@@ -231,7 +245,7 @@ impl<J: Send + 'static> Workers<J> {
         Ok(())
     }
 
-    /// Hands a job over, or gives it back if the queue is full or closed.
+    /// Hands a job over, or gives it back if the queue is full for its class, or closed.
     pub fn submit(&self, job: J, class: Class) -> Result<(), J> {
         self.submit_quietly(job, class)?;
         self.wake(1);
@@ -246,7 +260,7 @@ impl<J: Send + 'static> Workers<J> {
     /// Hands a job over without waking anybody for it: whoever has several jobs wakes the workers once for all of
     /// them, and soon.
     pub fn submit_quietly(&self, job: J, class: Class) -> Result<(), J> {
-        match self.shift.queue.push(Waiting { job, since: Instant::now() }, class) {
+        match self.shift.queue.push(Waiting { job, since: Instant::now(), class }, class) {
             Ok(()) => {
                 self.shift.counters.submitted.fetch_add(1, Ordering::Relaxed);
                 Ok(())

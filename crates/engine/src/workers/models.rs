@@ -5,16 +5,29 @@ use shuttle::thread;
 
 use super::*;
 
+impl Aged for usize {
+    fn age(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
 /// Random schedules for each queue. Each is another order in which the threads run.
 const SCHEDULES: usize = 3000;
 
 fn check(kind: topology::Queue, order: Order) {
     for count in [1, 2] {
-        nothing_is_slept_through(Setup { count, most: count, capacity: 2, queue: kind, order });
+        nothing_is_slept_through(Setup {
+            count,
+            most: count,
+            capacity: 2,
+            queue: kind,
+            order,
+            longest_wait: None,
+        });
     }
-    work_is_shared(Setup { count: 2, most: 2, capacity: 2, queue: kind, order });
+    work_is_shared(Setup { count: 2, most: 2, capacity: 2, queue: kind, order, longest_wait: None });
     for (then, at_once) in [(&[1][..], true), (&[1], false), (&[1, 2], true)] {
-        let setup = Setup { count: 2, most: 2, capacity: 2, queue: kind, order };
+        let setup = Setup { count: 2, most: 2, capacity: 2, queue: kind, order, longest_wait: None };
         who_leaves_leaves_nothing_behind(setup, then, at_once);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 
 use super::crew::Crew;
-use super::queue::{Class, Queue, notify};
+use super::queue::{Class, Queue, notify, room};
 use super::spin;
 use crate::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, lock, yield_now};
 
@@ -71,7 +71,7 @@ impl<J: Send, B: Bag<J>> Queue<J> for Parked<B> {
         // The room is reserved before the look at whether it is closed, and a worker ends only when it sees it closed
         // with nothing reserved: so no job that was taken in is missed.
         let reserved = self.len.fetch_add(1, Ordering::SeqCst);
-        if reserved >= self.capacity || self.closed.load(Ordering::SeqCst) {
+        if reserved >= room(self.capacity, class) || self.closed.load(Ordering::SeqCst) {
             self.len.fetch_sub(1, Ordering::SeqCst);
             return Err(job);
         }

@@ -1,5 +1,7 @@
 //! What a queue of work is, whatever it is made of.
 
+use std::time::Duration;
+
 use super::crew::Crew;
 use crate::sync::Condvar;
 
@@ -16,14 +18,32 @@ pub enum Class {
 }
 
 /// Number of classes.
-pub(super) const CLASSES: usize = 3;
+pub const CLASSES: usize = 3;
+
+/// Places that a queue keeps for the high class beyond its capacity, as a part of that, and the fewest: where others fill the
+/// queue, what is urgent still finds room, and where it is the flood itself, there is a bound to it.
+const RESERVED: usize = 16;
+const LEAST_RESERVED: usize = 8;
+
+/// Most jobs in a queue of this capacity, when the last of them is one of a class.
+pub(super) fn room(capacity: usize, class: Class) -> usize {
+    match class {
+        Class::High => capacity + (capacity / RESERVED).max(LEAST_RESERVED),
+        Class::Normal | Class::Low => capacity,
+    }
+}
+
+/// What knows how long it has been waiting.
+pub(super) trait Aged {
+    fn age(&self) -> Duration;
+}
 
 /// How many times in a row others may go before a class that waits: then it moves by one, however urgent they are.
 pub(super) const PASSED_OVER: usize = 16;
 
 /// A bounded queue from which any number of workers take.
 pub(super) trait Queue<J>: Send + Sync {
-    /// Puts a job in, or gives it back if the queue is full or closed. Wakes nobody.
+    /// Puts a job in, or gives it back if the queue is full for its class, or closed. Wakes nobody.
     fn push(&self, job: J, class: Class) -> Result<(), J>;
 
     /// Wakes sleeping workers for that many jobs that were put in; fewer if one looks for work already.

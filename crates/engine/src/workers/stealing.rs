@@ -3,7 +3,7 @@
 use crossbeam_queue::ArrayQueue;
 
 use super::parked::Bag;
-use super::queue::Class;
+use super::queue::{Class, room};
 use crate::sync::{AtomicUsize, Ordering, spin_loop};
 
 /// The workers' queues.
@@ -15,7 +15,7 @@ pub(super) struct Stealing<J> {
 
 impl<J> Stealing<J> {
     pub(super) fn new(capacity: usize, workers: usize) -> Self {
-        let each = capacity.div_ceil(workers);
+        let each = room(capacity, Class::High).div_ceil(workers);
         Stealing { queues: (0..workers).map(|_| ArrayQueue::new(each)).collect(), next: AtomicUsize::new(0) }
     }
 

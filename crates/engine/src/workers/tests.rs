@@ -16,7 +16,7 @@ const KINDS: [(topology::Queue, Order); 7] = [
 ];
 
 fn setup((queue, order): (topology::Queue, Order), count: usize, capacity: usize) -> Setup {
-    Setup { count, most: count, capacity, queue, order }
+    Setup { count, most: count, capacity, queue, order, longest_wait: None }
 }
 
 /// One worker that waits at its first job until it is told to go on, so that what is submitted meanwhile lines up.
@@ -98,6 +98,30 @@ fn a_full_queue_gives_the_job_back_and_a_closed_one_too() {
         workers.join();
         let counters = workers.counters();
         assert_eq!((counters.done(), counters.wait().count()), (3, 3), "{kind:?}");
+    }
+}
+
+#[test]
+fn what_is_urgent_finds_room_where_others_fill_the_queue_and_has_a_bound_too() {
+    for kind in KINDS {
+        let (go, wait) = mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        let workers = Workers::start("w", &setup(kind, 1, 32), move |_, _: u32| {
+            let _ = wait.lock().unwrap().recv_timeout(Duration::from_secs(10));
+            true
+        })
+        .unwrap();
+        workers.submit(0, Class::Normal).unwrap();
+        while workers.waiting() > 0 {
+            thread::yield_now();
+        }
+        let submit = |class| (0..100).filter(|job| workers.submit(*job, class).is_ok()).count();
+        assert_eq!((submit(Class::Normal), submit(Class::Low)), (32, 0), "{kind:?}");
+        assert_eq!((submit(Class::High), submit(Class::Normal)), (8, 0), "{kind:?}");
+        (0..41).for_each(|_| go.send(()).unwrap());
+        workers.close();
+        workers.join();
+        assert_eq!(workers.counters().done(), 41, "{kind:?}");
     }
 }
 

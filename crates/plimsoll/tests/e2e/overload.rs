@@ -26,20 +26,60 @@ fn wait_in_services(server: &Server) -> f64 {
 fn a_bound_on_the_wait_keeps_those_who_are_let_in_quick() {
     let site = site();
     let flags = ["--model", "reactor-pool", "--workers", "1", "--workloads", "--admin", "127.0.0.1:0"];
-    for queue in ["mutex", "lock-free", "stealing"] {
-        let server =
-            Server::start(site.path(), &[&flags[..], &["--queue", queue, "--queue-delay", "10ms"]].concat());
+    for (queue, order) in [
+        ("mutex", "fifo"),
+        ("mutex", "priority"),
+        ("mutex", "lifo"),
+        ("mutex", "adaptive"),
+        ("lock-free", "fifo"),
+        ("stealing", "fifo"),
+    ] {
+        let more = ["--queue", queue, "--order", order, "--queue-delay", "10ms"];
+        let server = Server::start(site.path(), &[&flags[..], &more].concat());
         let result = overload(&server);
         let (answered, away) = (&result["requests"], &result["unexpected_statuses"]["503"]);
         let (answered, away) = (answered.as_u64().unwrap(), away.as_u64().unwrap());
         // One worker carries 190 per second or so; the rest is turned away, and nothing is lost.
         assert!(answered > 0 && away > 100, "{answered} answered, {away} turned away");
         assert_eq!(result["errors"]["bad_status"], away);
-        // Its queue would be a second long and more by the end: 200 times what one takes.
+        // Its queue would be a second long and more by the end: 200 times what one takes. Nobody is left behind in it either.
         let waited = wait_in_services(&server);
         assert!(waited < 60.0, "{waited} times the service time");
         let counted = server.sample("reason=\"queue_delay\"");
         assert!(counted.ends_with(&format!(" {away}")), "{counted}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_health_check_is_answered_whatever_else_is_asked_for() {
+    let site = site();
+    let flags = [
+        "--model",
+        "reactor-pool",
+        "--workers",
+        "1",
+        "--queue-capacity",
+        "4",
+        "--workloads",
+        "--slow-duration",
+        "300ms",
+    ];
+    let bounds = ["--queue-delay", "1ms", "--rate-limit", "/=0.001:20", "--class", "/work=high"];
+    let bounds = [&bounds[..], &["--admin", "127.0.0.1:0"]].concat();
+    for order in ["fifo", "priority"] {
+        let server = Server::start(site.path(), &[&flags[..], &bounds, &["--order", order]].concat());
+        // The worker is busy, the queue is full, and the client has made more requests than it may.
+        let mut slow: Vec<Client> = (0..20).map(|_| server.connect()).collect();
+        slow.iter_mut().for_each(|client| _ = client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"));
+        let refused =
+            || server.sample("reason=\"queue_full\"").rsplit(' ').next().unwrap().parse::<u32>().unwrap();
+        until("all but those are refused that the queue and the worker have room for", || refused() >= 15);
+        assert_eq!(server.connect().get("/slow").status, 429, "{order}");
+        for _ in 0..3 {
+            assert_eq!(server.connect().get("/work?spin=10us").status, 200, "{order}");
+        }
+        drop(slow);
         server.stop();
     }
 }

@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use engine::Class;
+
 use crate::client::Client;
 use crate::prefixes::Prefixes;
 pub(crate) use adaptive::{Seen, next};
@@ -47,15 +49,18 @@ const FIRST: usize = 64;
 /// The bounds at work.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    rates: Prefixes<RateLimit>,
+    /// For each, that of requests of the high class, and that of all others: who makes too many of those is still told whether
+    /// the server lives.
+    rates: Prefixes<[RateLimit; 2]>,
     gates: Prefixes<(Arc<Gate>, InFlight)>,
 }
 
 impl Admission {
     /// Bounds that nobody has come up against yet.
     pub(crate) fn new(rules: &Rules) -> Self {
-        let rate =
-            |(path, rate): &(String, Rate)| (path.clone(), RateLimit::new(rate.per_second, rate.burst));
+        let rate = |(path, rate): &(String, Rate)| {
+            (path.clone(), [(); 2].map(|()| RateLimit::new(rate.per_second, rate.burst)))
+        };
         let gate = |(path, limit): &(String, InFlight)| {
             let first = match limit {
                 InFlight::Fixed(limit) => *limit,
@@ -69,9 +74,16 @@ impl Admission {
         }
     }
 
+    /// Whether the rate of any requests is bounded.
+    pub(crate) fn has_rates(&self) -> bool {
+        !self.rates.is_empty()
+    }
+
     /// Counts a request, or says after how long another one may come.
-    pub(crate) fn rate(&self, path: &str, peer: IpAddr, now: Instant) -> Result<(), Duration> {
-        self.rates.of(path).map_or(Ok(()), |limit| limit.take(Client::of(peer), now))
+    pub(crate) fn rate(&self, path: &str, class: Class, peer: IpAddr, now: Instant) -> Result<(), Duration> {
+        let Some([high, others]) = self.rates.of(path) else { return Ok(()) };
+        let limit = if class == Class::High { high } else { others };
+        limit.take(Client::of(peer), now)
     }
 
     /// Lets a request go to the workers, for as long as it has the permit, if it needs one; or does not.
@@ -105,15 +117,27 @@ mod tests {
         };
         let (admission, now) = (Admission::new(&rules), Instant::now());
         let peer = [127, 0, 0, 1].into();
-        assert!(admission.rate("/x", peer, now).is_ok() && admission.rate("/x", peer, now).is_err());
+        let rate = |path, now| admission.rate(path, Class::Normal, peer, now);
+        assert!(admission.has_rates() && rate("/x", now).is_ok() && rate("/x", now).is_err());
         // However it is written.
         for same in ["//x", "/%78", "/./x", "/api/../x"] {
-            assert!(admission.rate(same, peer, now).is_err(), "{same}");
+            assert!(rate(same, now).is_err(), "{same}");
         }
         let later = now + Duration::from_micros(5);
-        assert!(admission.rate("/api/x", peer, now).is_ok() && admission.rate("/api/x", peer, later).is_ok());
+        assert!(rate("/api/x", now).is_ok() && rate("/api/x", later).is_ok());
         let held = admission.enter("/api/x", peer, now).unwrap();
         assert!(held.is_some() && admission.enter("/api/y", peer, now).is_none());
         assert!(admission.enter("/x", peer, now).is_some_and(|permit| permit.is_none()));
+    }
+
+    #[test]
+    fn who_makes_too_many_requests_may_still_make_urgent_ones_at_the_same_rate() {
+        let rules =
+            Rules { rates: vec![("/".into(), Rate { per_second: 1.0, burst: 2 })], ..Rules::default() };
+        let (admission, now) = (Admission::new(&rules), Instant::now());
+        let let_in = |class| {
+            (0..10).filter(|_| admission.rate("/", class, [127, 0, 0, 1].into(), now).is_ok()).count()
+        };
+        assert_eq!((let_in(Class::Low), let_in(Class::Normal), let_in(Class::High)), (2, 0, 2));
     }
 }

@@ -111,7 +111,11 @@ impl<H: Handler> Context<H> {
 
     /// How long the client of a request has to wait, if it has made too many.
     pub(super) fn over_rate(&self, request: &Request<'_>) -> Option<Duration> {
-        self.admission.rate(request.head.path(), request.peer.ip(), request.now).err()
+        if !self.admission.has_rates() {
+            return None;
+        }
+        let class = self.handler.class(request);
+        self.admission.rate(request.head.path(), class, request.peer.ip(), request.now).err()
     }
 
     /// What a request takes along to the workers, if it is let in; what is urgent always is.

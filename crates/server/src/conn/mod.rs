@@ -26,7 +26,7 @@ pub(crate) use ids::RequestIds;
 
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
-use crate::service::REFUSAL;
+use crate::service::refusal;
 use delegate::{Ticket, delegate};
 use discard::{discard, linger};
 use shed::{too_many, unavailable};
@@ -131,7 +131,7 @@ pub(crate) fn serve<T: Transport, H: Handler>(
 
 /// Refuses a connection whose address has as many as it may.
 async fn turn_away<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>) -> Result<Close, Close> {
-    wire.output().append(REFUSAL);
+    wire.output().append(refusal(Counters::read(&context.counters.address_refused)));
     flush(wire, context, Deadline::NEVER).await?;
     linger(wire, &context.limits).await;
     Ok(Close::AddressFull)
@@ -264,9 +264,8 @@ async fn answer<T: Transport, H: Handler>(
     mut rest: Rest,
 ) -> Result<Persistence, Close> {
     if rest.until != Deadline::NEVER && rest.until.has_passed(Instant::now()) {
-        Counters::count(&context.counters.request_timeouts);
         response.clear();
-        response.plain(Status::SERVICE_UNAVAILABLE).field("Retry-After", b"1");
+        unavailable(&mut response, &context.counters.request_timeouts);
         rest = Rest { until: Deadline::NEVER, persistence: Persistence::Close, ..rest };
     }
     write_head(wire, context, &mut response, rest).await?;

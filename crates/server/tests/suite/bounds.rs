@@ -89,7 +89,7 @@ fn a_request_that_takes_too_long_as_a_whole_ends() {
     let requests = "GET /quick HTTP/1.1\r\nHost: a\r\n\r\nGET /slow HTTP/1.1\r\nHost: a\r\n\r\n";
     let seen = converse_within(slow, limits, Stop::default(), Script::sends([requests]).then_ends(), |_| ());
     assert!(seen.text.contains("done\n") && seen.text.contains("HTTP/1.1 503 "), "{}", seen.text);
-    assert!(seen.text.contains("Retry-After: 1\r\n") && seen.text.contains("Connection: close\r\n"));
+    assert!(seen.text.contains("Retry-After: ") && seen.text.contains("Connection: close\r\n"));
     assert_eq!(seen.totals.request_timeouts, 1);
     // What has been begun can only be cut.
     let script = Script { takes: Some(10_000), ..Script::sends(["GET /big HTTP/1.1\r\nHost: a\r\n\r\n"]) };

@@ -3,14 +3,20 @@
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use engine::Topology;
 use engine::listen::BACKLOG;
 use server::{InFlight, Limits, Rate, Rules};
 
 use crate::cli::say;
+use crate::cli::topology::Choice;
 use crate::cli::value::of_path;
 
 /// Most that a request body may be allowed to have; it is held in memory.
 const MOST_BODY: ByteSize = ByteSize(1 << 30);
+
+/// How long requests may wait in the long run where nobody says it and the server finds its other settings: no work that is
+/// done in time otherwise is turned away for it (docs/adr/0011-a-wait-that-nobody-chose.md).
+const BACKSTOP: Duration = Duration::from_secs(10);
 
 /// The bounds of a connection.
 #[derive(Debug, clap::Args)]
@@ -44,10 +50,12 @@ pub(super) struct LimitFlags {
     /// Time for a whole request, from its first byte to the last one of its answer: 503, or it is cut off; 0s for no limit
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     request_timeout: Duration,
-    /// How long requests may wait for a worker in the long run: where none has waited less for 100ms, those that have waited
-    /// twice as long get 503 at once, and the others are answered in time; 0s for no limit
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
-    queue_delay: Duration,
+    /// How long requests may wait for a worker in the long run: where none of their class has waited less for 100ms, those that
+    /// have waited twice as long get 503, and the others are answered in time. With --order lifo or adaptive, whoever has
+    /// waited twice as long and 100ms. 0s for no limit [default: 10s where the number of workers follows the work, as in
+    /// the model auto; otherwise 0s]
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    queue_delay: Option<Duration>,
     /// Requests in a second that each client (address, or /64 network of IPv6) may make of paths that begin so: /api/=10, or
     /// /api/=10:100 for 100 at once after a pause; 429 past it. May be repeated; the longest path that fits counts
     #[arg(long, value_name = "PATH=RATE[:BURST]", value_parser = parse_rate)]
@@ -72,6 +80,24 @@ pub(super) struct LimitFlags {
 }
 
 impl LimitFlags {
+    /// How long requests may wait for a worker in the long run, and why; `None` for as long as it takes.
+    pub(super) fn queue_delay(&self, topology: &Topology) -> (Option<Duration>, &'static str) {
+        match self.queue_delay {
+            Some(delay) => ((!delay.is_zero()).then_some(delay), "--queue-delay"),
+            None if topology.is_elastic() => {
+                (Some(BACKSTOP), "the default where the number of workers follows the work")
+            }
+            None => (None, "the default"),
+        }
+    }
+
+    /// The same, as a line for whoever starts the server.
+    pub(super) fn choice(&self, topology: &Topology) -> Choice {
+        let (delay, why) = self.queue_delay(topology);
+        let value = delay.map_or("none".into(), |delay| humantime::format_duration(delay).to_string());
+        Choice { setting: "queue-delay", value, why: why.into() }
+    }
+
     /// Who is let in, by a server with so many pools of workers.
     pub(super) fn rules(&self, pools: usize) -> Rules {
         if pools == 0 && !self.in_flight.is_empty() {
@@ -80,9 +106,10 @@ impl LimitFlags {
         Rules { rates: self.rate_limit.clone(), in_flight: self.in_flight.clone() }
     }
 
-    /// The bounds, for a server with so many pools of workers.
-    pub(super) fn resolve(&self, pools: usize) -> anyhow::Result<Limits> {
-        if pools == 0 && !self.queue_delay.is_zero() {
+    /// The bounds, for a server with this topology.
+    pub(super) fn resolve(&self, topology: &Topology) -> anyhow::Result<Limits> {
+        let (queue_delay, _) = self.queue_delay(topology);
+        if topology.pools() == 0 && queue_delay.is_some() {
             say!(
                 "plimsoll: warning: --queue-delay has no effect: no requests wait for workers in this model"
             );
@@ -123,7 +150,7 @@ impl LimitFlags {
             send_time: self.send_timeout,
             least_rate: self.min_rate.0,
             request_time: (!self.request_timeout.is_zero()).then_some(self.request_timeout),
-            queue_delay: (!self.queue_delay.is_zero()).then_some(self.queue_delay),
+            queue_delay,
             requests_per_connection: self.requests_per_connection,
             connections_per_address: self.connections_per_address,
             ..Limits::default()
@@ -165,7 +192,27 @@ fn parse_in_flight(text: &str) -> Result<(String, InFlight), String> {
 
 #[cfg(test)]
 mod tests {
+    use engine::Model;
+
     use super::*;
+
+    #[test]
+    fn the_wait_is_bounded_where_the_server_finds_its_settings_unless_it_is_said() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            limits: LimitFlags,
+        }
+        let wait = |model: Model, flags: &[&str]| {
+            let line = <Line as clap::Parser>::parse_from([&["serve"], flags].concat());
+            line.limits.resolve(&model.row(4, 16)).unwrap().queue_delay
+        };
+        assert_eq!(wait(Model::Auto, &[]), Some(BACKSTOP));
+        assert_eq!(wait(Model::ReactorPool, &[]), None);
+        assert_eq!(wait(Model::Auto, &["--queue-delay", "0s"]), None);
+        let given = Some(Duration::from_millis(20));
+        assert_eq!(wait(Model::ReactorPool, &["--queue-delay", "20ms"]), given);
+    }
 
     #[test]
     fn bounds_for_paths() {

@@ -70,15 +70,19 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     if args.daemonize && !args.explain && !daemon::is_in_background() {
         return Ok(daemon::start()?);
     }
-    let Settled { topology, cpus, choices, warnings } = args.topology.resolve().map_err(Failure::usage)?;
+    let Settled { topology, cpus, mut choices, warnings } =
+        args.topology.resolve().map_err(Failure::usage)?;
     for warning in &warnings {
         say!("plimsoll: warning: {warning}");
+    }
+    if topology.pools() > 0 {
+        choices.push(args.limits.choice(&topology));
     }
     if args.explain {
         print(format_args!("{}\n{}", topology::diagram(&topology), table(&choices)))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let limits = args.limits.resolve(topology.pools()).map_err(Failure::usage)?;
+    let limits = args.limits.resolve(&topology).map_err(Failure::usage)?;
     let site = args.site.open(&args.dir, &topology).map_err(Failure::usage)?;
     let door = site::kept_by(site.root());
     // Before the first thread starts, so that no signal is missed.

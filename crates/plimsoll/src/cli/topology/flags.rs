@@ -45,7 +45,9 @@ pub(crate) struct Flags {
     /// Which of the waiting work goes first [default: fifo]
     #[arg(long, value_parser = axis::<Order>())]
     pub(super) order: Option<Order>,
-    /// Class of the requests whose path begins so, for --order priority: high, normal or low; may be repeated
+    /// Class of the requests whose path begins so: high, normal or low, which goes first with --order priority. In every order
+    /// high has room of its own where the queue is full, and a --rate-limit of its own, and no other bound turns it away but
+    /// --queue-delay where most requests are of it. May be repeated
     #[arg(long, value_name = "PATH=CLASS", value_parser = parse_class)]
     pub(in super::super) class: Vec<(String, Class)>,
     /// Requests (or, with --driver blocking, connections) that may wait in each pool; the next one gets 503

@@ -195,7 +195,7 @@ impl Flags {
         if settled.topology.order != Order::Priority && !self.class.is_empty() {
             settled.ignored(
                 "--class",
-                "orders nothing without --order priority; it still spares the high class from --in-flight",
+                "orders nothing without --order priority; it still spares the high class from --in-flight, --queue-delay and a full queue",
             );
         }
         Ok(())
