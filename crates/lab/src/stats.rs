@@ -4,6 +4,7 @@
 //! as if they were.
 
 mod exact;
+mod sum;
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -12,6 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use crate::results::Estimate;
 
 pub(crate) use exact::choose;
+pub(crate) use sum::ratio_of_sum;
 
 /// Fewest rounds that have an interval: one tells nothing of how much they differ.
 const FEWEST: usize = 2;

@@ -8,7 +8,7 @@ use super::explain::{Problem, did_you_mean};
 use super::{Level, Metric, Plan};
 use crate::key::CellKey;
 
-/// A claim about a figure of one side over that of another, or about the figure itself.
+/// A claim about a figure of one side, or of two together, over that of another, or about the figure itself.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
@@ -22,6 +22,8 @@ pub struct Claim {
     pub metric: Metric,
     /// Whose figure.
     pub left: Side,
+    /// Whose figure is added to that: a line that falls most at its beginning lies, there, below the middle of its ends.
+    pub plus: Option<Side>,
     /// Over whose; without one the claim is about the figure itself.
     pub right: Option<Side>,
     /// The ratio, or the figure, is at least this.
@@ -33,7 +35,9 @@ pub struct Claim {
 impl Claim {
     /// The sides that it names, each with its key below the claim's.
     pub(crate) fn sides(&self) -> impl Iterator<Item = (&'static str, &Side)> {
-        std::iter::once((".left", &self.left)).chain(self.right.iter().map(|right| (".right", right)))
+        let others = [(".plus", &self.plus), (".right", &self.right)];
+        let others = others.into_iter().filter_map(|(key, side)| Some((key, side.as_ref()?)));
+        std::iter::once((".left", &self.left)).chain(others)
     }
 }
 
@@ -71,6 +75,9 @@ pub(super) fn check(plan: &Plan) -> Result<(), Problem> {
         let refuse = |key: &str, text: String| Err(Problem::at(&format!("claim.{index}{key}"), text));
         if claim.at_least.is_none() && claim.at_most.is_none() {
             return refuse("", format!("the claim {:?} has neither at_most nor at_least", claim.text));
+        }
+        if claim.plus.is_some() && claim.right.is_none() {
+            return refuse(".plus", "a sum is compared with something: write right too".into());
         }
         if let Some(why) = claim.metric.is_missing_in(plan) {
             return refuse(".metric", why.into());

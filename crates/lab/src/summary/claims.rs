@@ -4,7 +4,7 @@
 use super::{best_may_be_more, is_brief, over, widened};
 use crate::plan::{Claim, Metric, Plan, Side};
 use crate::results::{Cell, ClaimOutcome, Judgement, Results, Run, fastest};
-use crate::stats::estimate;
+use crate::stats::{estimate, ratio_of_sum};
 
 /// Why a claim is undecided by a single round.
 const ONE_ROUND: &str = "one round has no interval: run more rounds";
@@ -18,23 +18,32 @@ fn outcome(results: &Results, claim: &Claim) -> ClaimOutcome {
     let get = |run: &Run| claim.metric.of(run);
     let left = best(results, &claim.left);
     let name = |cell: Option<&Cell>| cell.map_or("not measured".into(), |cell| cell.key.to_string());
-    let right = claim.right.as_ref().and_then(|side| best(results, side));
+    let best_of = |side: &Option<Side>| side.as_ref().and_then(|side| best(results, side));
+    let (plus, right) = (best_of(&claim.plus), best_of(&claim.right));
     let more = |best: Option<&Cell>, side: &Side| {
         best.is_some_and(|best| best_may_be_more(results, best, named(results, side), claim.metric))
     };
-    let (left_more, right_more) =
-        (more(left, &claim.left), claim.right.as_ref().is_some_and(|side| more(right, side)));
-    let is_brief = [left, right].into_iter().flatten().any(|cell| is_brief(cell, claim.metric));
+    let may_be_more = |best, side: &Option<Side>| side.as_ref().is_some_and(|side| more(best, side));
+    let left_more = more(left, &claim.left) || may_be_more(plus, &claim.plus);
+    let right_more = may_be_more(right, &claim.right);
+    let is_brief = [left, plus, right].into_iter().flatten().any(|cell| is_brief(cell, claim.metric));
     let compared = |sides| match claim.metric {
         Metric::RequestsPerSecond => sides,
         other => format!("{}: {sides}", other.name()),
     };
-    let (found, sides) = match &claim.right {
-        Some(_) => {
+    let (found, sides) = match (&claim.right, &claim.plus) {
+        (Some(_), None) => {
             let ratio = left.zip(right).and_then(|(left, right)| over(results, &left.key, &right.key, get));
             (ratio, format!("{} / {}", name(left), name(right)))
         }
-        None => {
+        (Some(_), Some(_)) => {
+            let values = |cell: Option<&Cell>| Some(results.values(&cell?.key, get));
+            let sum = values(left).zip(values(plus)).zip(values(right));
+            let ratio =
+                sum.and_then(|((left, plus), right)| ratio_of_sum(&left, &plus, &right, results.seed));
+            (ratio, format!("({} + {}) / {}", name(left), name(plus), name(right)))
+        }
+        (None, _) => {
             let figure = left.and_then(|left| estimate(&results.values(&left.key, get), results.seed));
             (figure, name(left))
         }
@@ -131,6 +140,27 @@ mod tests {
         assert_eq!((mean.1, mean.2), (Some(2.0), Judgement::Reproduced));
         let unknown = said(&mut results, "metric = \"recovery_s\"\nat_most = 2");
         assert_eq!((unknown.1, unknown.2), (None, Judgement::Undecided));
+    }
+
+    #[test]
+    fn a_claim_may_be_about_two_sides_together_over_a_third() {
+        // A line that falls steeply and then hardly: 1,000, 200, 100.
+        let rate = |target: &str| match target {
+            "a" => 1000.0,
+            "b" => 200.0,
+            _ => 100.0,
+        };
+        let mut results = fake::results(&["a", "b", "c"], 3, |target, _| (rate(target), 10.0));
+        let claim = "[[claim]]\ntext = \"x\"\nleft = { target = \"a\" }\nplus = { target = \"c\" }\n\
+                     right = { target = \"b\" }\nat_least = 2\n";
+        let plan = fake::plan(&["a", "b", "c"], claim);
+        super::super::summarise(&mut results, &plan);
+        let ClaimOutcome { compared, ratio, judgement, .. } = &results.claims[0];
+        assert_eq!((ratio.unwrap().interval(), *judgement), (Some((5.5, 5.5)), Judgement::Reproduced));
+        let [a, b, c] = ["a", "b", "c"].map(|target| format!("{target} at 10 connections, /"));
+        assert_eq!(*compared, format!("({a} + {c}) / {b}"));
+        results.cells.retain(|cell| cell.key.target != "c");
+        assert_eq!(outcomes(&results, &plan)[0].ratio, None);
     }
 
     #[test]
