@@ -7,6 +7,7 @@ mod text;
 mod tsung;
 mod wrk;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -46,9 +47,9 @@ impl Engine {
                 .map_err(|error| format!("{}: {error}", self.name()))
         };
         let mut outcome = match self {
-            Engine::Ab => twice((ab::words, ab::read), watch)?,
-            Engine::Wrk => twice((wrk::words, wrk::read), watch)?,
-            Engine::H2load => twice((h2load::words, h2load::read), watch)?,
+            Engine::Ab => twice(ab::TOOL, watch)?,
+            Engine::Wrk => twice(wrk::TOOL, watch)?,
+            Engine::H2load => twice(h2load::TOOL, watch)?,
             Engine::Tsung => tsung::run(&self.program()?, plan, seconds, stop, watch)
                 .map_err(|error| format!("tsung: {error}"))?,
             // Ours, and judged already.
@@ -70,28 +71,40 @@ impl Engine {
     }
 }
 
-/// The words of a generator for a load of so many seconds, and how what it prints is read: to how many answers had an error
-/// status, or to nothing where there are no figures.
-type Tool = (fn(&Plan, &str) -> Vec<String>, fn(&str, &mut Outcome) -> Option<u64>);
+/// A generator that is a program which prints its figures at the end.
+struct Tool {
+    /// Its words for a load of so many seconds.
+    words: fn(&Plan, &str) -> Vec<String>,
+    /// How what it prints is read: to how many answers had an error status, or to nothing where there are no figures.
+    read: fn(&str, &mut Outcome) -> Option<u64>,
+    /// The option that names a file for figures which it does not print; they are read behind the others.
+    file: Option<&'static str>,
+}
 
 /// Runs a generator that knows no warm-up: once for that, and once to be measured.
 fn run_twice(
     program: &Path,
-    (words, read): Tool,
+    tool: Tool,
     plan: &Plan,
     seconds: f64,
     stop: &Switch,
     watch: &mut dyn FnMut(Phase),
 ) -> Result<Outcome, String> {
+    let file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
     let call = |seconds: f64, phase: Phase, watch: &mut dyn FnMut(Phase)| {
         let mut command = Command::new(program);
+        if let Some(option) = tool.file {
+            command.arg(option).arg(file.path());
+        }
         // All of them count in whole seconds.
-        command.args(words(plan, &(seconds.round().max(1.0) as u64).to_string()));
+        command.args((tool.words)(plan, &(seconds.round().max(1.0) as u64).to_string()));
         let mut go_on = |_: u32, _: &str| {
             watch(phase);
             true
         };
-        child::output(command, stop, &mut go_on).map_err(|error| error.to_string())
+        let printed = child::output(command, stop, &mut go_on).map_err(|error| error.to_string())?;
+        let more = fs::read_to_string(file.path()).map_err(|error| error.to_string())?;
+        Ok::<_, String>(printed + "\n" + &more)
     };
     if plan.warmup_s >= 0.5 {
         call(plan.warmup_s, Phase::Warmup, watch)?;
@@ -101,10 +114,12 @@ fn run_twice(
     watch(Phase::Draining);
     let mut outcome = Outcome { threads: plan.threads(), ..Outcome::empty(plan) };
     (outcome.host, outcome.client.cpu_s) = (Sample::now().since(&begin), child::used_s() - used);
-    let bad = read(&text, &mut outcome).ok_or_else(|| nothing_in(&text))?;
+    let bad = (tool.read)(&text, &mut outcome).ok_or_else(|| nothing_in(&text))?;
     let good = outcome.requests.saturating_sub(bad);
     outcome.statuses.extend([(200, good), (500, bad)].into_iter().filter(|(_, count)| *count > 0));
+    // The time it took, with more digits than are printed.
     outcome.duration_s = outcome.requests as f64 / outcome.requests_per_second.max(1e-9);
+    outcome.bytes_per_second = outcome.bytes_received as f64 / outcome.duration_s.max(1e-9);
     Ok(outcome)
 }
 
@@ -133,7 +148,7 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_no_figure() {
-        for read in [ab::read, wrk::read, h2load::read] {
+        for Tool { read, .. } in [ab::TOOL, wrk::TOOL, h2load::TOOL] {
             assert!(read("command not found\n", &mut empty()).is_none());
         }
     }

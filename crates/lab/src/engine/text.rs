@@ -31,3 +31,23 @@ pub(super) fn micros(text: &str) -> Option<f64> {
     };
     Some(number * times)
 }
+
+/// Reads `512.00B`, `4.12MB` or `1.50GB`, which are of 1,024.
+pub(super) fn bytes(text: &str) -> Option<f64> {
+    let at = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let number: f64 = text[..at].parse().ok()?;
+    let power = ["B", "KB", "MB", "GB", "TB"].iter().position(|unit| *unit == &text[at..])?;
+    Some(number * 1024_f64.powi(power as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        let read = ["512.00B", "1.50KB", "4MB", "1.25GB", "4XB", "MB"].map(bytes);
+        let gb = 1024_f64.powi(3);
+        assert_eq!(read, [Some(512.0), Some(1536.0), Some(4_194_304.0), Some(1.25 * gb), None, None]);
+    }
+}

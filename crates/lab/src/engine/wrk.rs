@@ -2,10 +2,14 @@
 
 use load::{Outcome, Plan};
 
-use super::text::{after, count, micros};
+use super::Tool;
+use super::text::{after, bytes, count, micros};
+
+/// wrk.
+pub(super) const TOOL: Tool = Tool { words, read, file: None };
 
 /// Its words for a load of so many seconds.
-pub(super) fn words(plan: &Plan, seconds: &str) -> Vec<String> {
+fn words(plan: &Plan, seconds: &str) -> Vec<String> {
     let (threads, connections) = (plan.threads().to_string(), plan.connections.to_string());
     let close: &[&str] = if plan.close { &["-H", "Connection: close"] } else { &[] };
     let load = ["--latency", "-t", &threads, "-c", &connections, "-d", seconds];
@@ -13,10 +17,11 @@ pub(super) fn words(plan: &Plan, seconds: &str) -> Vec<String> {
 }
 
 /// Reads what wrk prints.
-pub(super) fn read(text: &str, outcome: &mut Outcome) -> Option<u64> {
+fn read(text: &str, outcome: &mut Outcome) -> Option<u64> {
     outcome.requests_per_second = after(text, "Requests/sec:")?.parse().ok()?;
     let line = text.lines().find(|line| line.contains(" requests in "))?;
     outcome.requests = line.split_whitespace().next()?.parse().ok()?;
+    outcome.bytes_received = line.split_whitespace().rev().nth(1).and_then(bytes).unwrap_or(0.0) as u64;
     let times = &mut outcome.response_time_us;
     times.mean = micros(after(text, "Latency")?)?;
     let time = |label| Some(micros(after(text, label)?)? as u64);
@@ -47,6 +52,7 @@ mod tests {
              Requests/sec:  33886.12\nTransfer/sec:  1MB\n",
         );
         assert_eq!((outcome.requests, outcome.requests_per_second), (33886, 33886.12));
+        assert_eq!(outcome.bytes_received, 4 << 20);
         let errors = outcome.errors;
         assert_eq!((errors.connect_failed, errors.other, errors.first_byte_timeout), (1, 5, 1677));
         let times = &outcome.response_time_us;
