@@ -36,6 +36,11 @@ enum State {
         size: u64,
         digits: u8,
     },
+    /// In the white space before a chunk's extensions, this long so far.
+    Space {
+        size: u64,
+        length: u32,
+    },
     /// In a chunk's extensions, this long so far.
     Extension {
         size: u64,
@@ -118,14 +123,15 @@ impl ChunkedDecoder {
             (Size { digits: 0, .. }, _) => return bad("a chunk begins without a size"),
             (Size { size, .. }, b'\r') => SizeLf { size },
             (Size { size, .. }, b';') => Extension { size, length: 0 },
-            (Size { .. }, _) => return bad("the size of a chunk is not hexadecimal"),
+            // White space may stand before the semicolon, though none should send it (7.1.1; RFC 9110, 5.6.3); it says
+            // nothing where no extension follows.
+            (Size { size, .. }, b' ' | b'\t') => Space { size, length: self.longer(0)? },
+            (Space { size, length }, b' ' | b'\t') => Space { size, length: self.longer(length)? },
+            (Space { size, length }, b';') => Extension { size, length },
+            (Size { .. } | Space { .. }, _) => return bad("the size of a chunk is malformed"),
             (Extension { size, .. }, b'\r') => SizeLf { size },
             (Extension { size, length }, byte) if is_text(byte) => {
-                self.extensions += 1;
-                if length == EXTENSION || self.extensions > EXTENSIONS {
-                    return bad("the extensions of a chunk are too long");
-                }
-                Extension { size, length: length + 1 }
+                Extension { size, length: self.longer(length)? }
             }
             (SizeLf { size: 0 }, b'\n') => TrailerStart { length: 0 },
             (SizeLf { size }, b'\n') => Data { left: size },
@@ -145,6 +151,15 @@ impl ChunkedDecoder {
             (DataCr, _) => return bad("a chunk is longer than its size says"),
             _ => return bad("a control byte in the framing of a chunk"),
         })
+    }
+
+    /// The length of a chunk's extensions with one more byte.
+    fn longer(&mut self, length: u32) -> Result<u32, ChunkError> {
+        self.extensions += 1;
+        if length == EXTENSION || self.extensions > EXTENSIONS {
+            return Err(ChunkError("the extensions of a chunk are too long"));
+        }
+        Ok(length + 1)
     }
 }
 

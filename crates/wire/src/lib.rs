@@ -6,6 +6,7 @@
 
 mod accept;
 mod answer;
+mod authority;
 mod chunked;
 mod date;
 mod fields;
@@ -13,6 +14,7 @@ mod lines;
 mod precondition;
 mod range;
 mod request;
+mod request_line;
 mod response;
 mod status;
 mod target;

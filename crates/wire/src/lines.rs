@@ -88,6 +88,18 @@ impl<'b> Lines<'b> {
         Err(if bytes.starts_with(self.rest) { Halt::Incomplete } else { Halt::Malformed(otherwise) })
     }
 
+    /// The value of a digit, which must come now.
+    pub(crate) fn digit(&mut self, otherwise: &'static str) -> Result<u8, Halt> {
+        match self.rest {
+            [digit @ b'0'..=b'9', rest @ ..] => {
+                self.rest = rest;
+                Ok(digit - b'0')
+            }
+            [] => Err(Halt::Incomplete),
+            _ => Err(Halt::Malformed(otherwise)),
+        }
+    }
+
     /// Passes over the end of a line.
     #[inline]
     pub(crate) fn line_end(&mut self) -> Result<(), Halt> {

@@ -1,8 +1,9 @@
 //! The head of a request, read and judged strictly (RFC 9112).
 
+use crate::authority::is_authority;
 use crate::fields::{Coding, Expect, Survey};
 use crate::lines::{self, Halt, LineEnd, Lines};
-use crate::response::{byte_table, is_token_byte};
+use crate::request_line::RequestLine;
 use crate::status::Status;
 
 /// Most fields of one head, whatever [`Limits::fields`] says.
@@ -83,7 +84,7 @@ pub enum Method {
 pub enum Version {
     /// HTTP/1.0
     Http10,
-    /// HTTP/1.1
+    /// HTTP/1.1, or a later minor version
     Http11,
 }
 
@@ -109,7 +110,7 @@ pub struct Reject {
 }
 
 impl Reject {
-    fn bad(reason: &'static str) -> Self {
+    pub(crate) fn bad(reason: &'static str) -> Self {
         Reject { status: Status::BAD_REQUEST, reason }
     }
 
@@ -122,22 +123,27 @@ impl Reject {
 /// it has not come yet.
 ///
 /// # Errors
-/// The head breaks a rule or passes a bound; this is found as soon as the input shows it.
+/// The head breaks a rule or passes a bound; this is found as soon as the input shows it, and is the same with anything
+/// behind it.
 pub fn parse_request<'b>(
     input: &'b [u8],
     limits: &Limits,
 ) -> Result<Option<(RequestHead<'b>, usize)>, Reject> {
-    match read(input, limits) {
-        Ok((head, length)) if length <= limits.head_bytes => Ok(Some((head, length))),
-        Ok(_) => Err(Reject::new(Status::HEADER_FIELDS_TOO_LARGE, "the head is too large")),
-        Err(Fault::Halt(Halt::Incomplete)) => incomplete(input, limits),
+    // What stands behind the bound is not looked at: the answer must not depend on whether it has come already.
+    let within = &input[..input.len().min(limits.head_bytes)];
+    match read(within, limits) {
+        Ok(parsed) => Ok(Some(parsed)),
+        Err(Fault::Halt(Halt::Incomplete)) if within.len() < limits.head_bytes => Ok(None),
+        Err(Fault::Halt(Halt::Incomplete)) => {
+            Err(Reject::new(Status::HEADER_FIELDS_TOO_LARGE, "the head is too large"))
+        }
         Err(Fault::Halt(Halt::Malformed(reason))) => Err(Reject::bad(reason)),
         Err(Fault::Rejected(reject)) => Err(reject),
     }
 }
 
 /// Why there is no head.
-enum Fault {
+pub(crate) enum Fault {
     Halt(Halt),
     Rejected(Reject),
 }
@@ -158,7 +164,7 @@ impl From<Reject> for Fault {
 fn read<'b>(input: &'b [u8], limits: &Limits) -> Result<(RequestHead<'b>, usize), Fault> {
     let mut lines = Lines::new(input, LineEnd::Strict);
     lines.skip_empty()?;
-    let line = request_line(&mut lines, limits)?;
+    let line = RequestLine::read(&mut lines, limits)?;
     let (mut survey, mut count) = (Survey::default(), 0);
     let from = lines.rest();
     let mut to = from;
@@ -172,71 +178,6 @@ fn read<'b>(input: &'b [u8], limits: &Limits) -> Result<(RequestHead<'b>, usize)
     }
     let field_lines = &from[..from.len() - to.len()];
     Ok((judge(line, field_lines, &survey)?, input.len() - lines.rest().len()))
-}
-
-/// The parts of a request line.
-struct RequestLine<'b> {
-    method: &'b str,
-    target: &'b str,
-    version: Version,
-}
-
-/// Reads the request line (RFC 9112, section 3).
-fn request_line<'b>(lines: &mut Lines<'b>, limits: &Limits) -> Result<RequestLine<'b>, Fault> {
-    const MALFORMED: &str = "the request line is malformed";
-    let line = lines.rest();
-    let method = lines.word(is_token_byte)?.len();
-    // Before what follows is waited for.
-    if method == 0 {
-        return Err(Reject::bad(MALFORMED).into());
-    }
-    lines.literal(b" ", MALFORMED)?;
-    // A byte outside of ASCII belongs to no target; but clients send it, and it does no harm.
-    let target = lines.visible()?.len();
-    if target == 0 {
-        return Err(Reject::bad(MALFORMED).into());
-    }
-    lines.literal(b" ", MALFORMED)?;
-    let text = str::from_utf8(&line[..method + 1 + target]).map_err(|_| Reject::bad(MALFORMED))?;
-    if target > limits.target_bytes {
-        return Err(Reject::new(Status::URI_TOO_LONG, "the target is too long").into());
-    }
-    Ok(RequestLine { method: &text[..method], target: &text[method + 1..], version: version(lines)? })
-}
-
-/// Reads the version, of which only 1.1 and 1.0 are spoken here (RFC 9112, 2.3), and the end of the line.
-fn version(lines: &mut Lines<'_>) -> Result<Version, Fault> {
-    const MALFORMED: &str = "the version is malformed";
-    // What nearly every request says is one comparison.
-    if lines.skip(b"HTTP/1.1\r\n") {
-        return Ok(Version::Http11);
-    }
-    lines.literal(b"HTTP/", MALFORMED)?;
-    let version = match lines.word(|byte| byte.is_ascii_digit() || byte == b'.')? {
-        b"1.1" => Version::Http11,
-        b"1.0" => Version::Http10,
-        [major, b'.', minor] if major.is_ascii_digit() && minor.is_ascii_digit() => {
-            let reason = "only HTTP/1.1 and HTTP/1.0 are spoken here";
-            return Err(Reject::new(Status::VERSION_NOT_SUPPORTED, reason).into());
-        }
-        _ => return Err(Reject::bad(MALFORMED).into()),
-    };
-    lines.line_end()?;
-    Ok(version)
-}
-
-/// A head of which a part is still to come: refused already if it has passed a bound, rather than waited for.
-fn incomplete<T>(input: &[u8], limits: &Limits) -> Result<Option<T>, Reject> {
-    // The method and the version take few bytes beside the target.
-    const BESIDE_TARGET: usize = 64;
-    let line = input.trim_ascii_start().split(|byte| *byte == b'\n').next().unwrap_or_default();
-    if line.len() > limits.target_bytes + BESIDE_TARGET {
-        return Err(Reject::new(Status::URI_TOO_LONG, "the target is too long"));
-    }
-    if input.len() >= limits.head_bytes {
-        return Err(Reject::new(Status::HEADER_FIELDS_TOO_LARGE, "the head is too large"));
-    }
-    Ok(None)
 }
 
 /// Applies the rules that need the whole head.
@@ -277,16 +218,9 @@ fn check_host(survey: &Survey<'_>, version: Version) -> Result<(), Reject> {
         (None, _) if version == Version::Http10 => Ok(()),
         (None, _) => Err(Reject::bad("there is no Host field")),
         (Some(_), 2..) => Err(Reject::bad("there is more than one Host field")),
-        // All are looked at, which is quicker for so few than to stop at the first that is wrong.
-        (Some(host), _) if host.iter().fold(true, |valid, byte| valid & is_host_byte(*byte)) => Ok(()),
+        (Some(host), _) if is_authority(host) => Ok(()),
         (Some(_), _) => Err(Reject::bad("the Host field is malformed")),
     }
-}
-
-/// A byte of `uri-host [":" port]` (RFC 3986, 3.2.2).
-fn is_host_byte(byte: u8) -> bool {
-    const TABLE: [bool; 256] = byte_table(b"-._~:[]%!$&'()*+,;=");
-    TABLE[usize::from(byte)]
 }
 
 /// RFC 9112, 6.3, with no mercy for what two servers could read differently.
@@ -324,6 +258,9 @@ fn path_start(method: Method, target: &str) -> Result<usize, Reject> {
     let length = behind.find(['/', '?', '#']).unwrap_or(behind.len());
     if length == 0 {
         return Err(Reject::bad("the target names no host"));
+    }
+    if !is_authority(&behind.as_bytes()[..length]) {
+        return Err(Reject::bad("the host or the port in the target is malformed"));
     }
     Ok(scheme.len() + length)
 }

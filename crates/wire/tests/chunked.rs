@@ -31,6 +31,8 @@ fn bodies_end_where_they_say() {
         ("0\r\n\r\n", ""),
         ("5\r\nhello\r\n0\r\n\r\n", "hello"),
         ("00005\r\nhello\r\n1;a=b;c=\"d\"\r\n!\r\n0;x\r\nTrailer: t\r\nOther: u\r\n\r\n", "hello!"),
+        // White space before an extension is to be read over (RFC 9112, 7.1.1; RFC 9110, 5.6.3).
+        ("5 ;x=y\r\nhello\r\n1\t \t; a = b\r\n!\r\n0 ;\r\n\r\n", "hello!"),
         ("A\r\n0123456789\r\na\r\nabcdefghij\r\n0\r\n\r\n", "0123456789abcdefghij"),
     ] {
         let with_more = format!("{body}GET / HTTP/1.1\r\n");
@@ -44,6 +46,8 @@ fn bodies_end_where_they_say() {
 fn what_is_not_the_grammar_is_refused() {
     let long_extension = format!("1;{}\r\n", "x".repeat(257));
     let many_extensions = format!("1;{}\r\nx\r\n", "x".repeat(250)).repeat(70);
+    let long_space = format!("1{};x\r\n", " ".repeat(257));
+    let many_spaces = format!("1{};x\r\nx\r\n", " ".repeat(249)).repeat(70);
     let long_trailers = format!("0\r\nT: {}", "x".repeat(17_000));
     for body in [
         "\r\n",
@@ -53,6 +57,11 @@ fn what_is_not_the_grammar_is_refused() {
         "0x1\r\n",
         " 1\r\n",
         "1 \r\n",
+        "1 \n",
+        "1 1\r\n",
+        "1 a;b\r\n",
+        &long_space,
+        &many_spaces,
         "1\n",
         "1\rx",
         "1\r\nab",

@@ -15,17 +15,21 @@ fn reference(head: &[u8]) -> Option<Meaning> {
     let line = lines.next()?;
     let [method, target, version] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
     let version = match version {
-        "HTTP/1.1" => Version::Http11,
         "HTTP/1.0" => Version::Http10,
-        _ => return None,
+        _ => {
+            let minor = version.strip_prefix("HTTP/1.")?;
+            (minor.len() == 1 && ("1"..="9").contains(&minor)).then_some(Version::Http11)?
+        }
     };
     let origin = target.starts_with('/') || (target == "*" && method == "OPTIONS");
     let scheme = target.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
     let absolute = scheme.is_some_and(|(scheme, rest)| {
-        ["http", "https"].contains(&scheme.as_str()) && !rest.is_empty() && !rest.starts_with(['/', '?', '#'])
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        ["http", "https"].contains(&scheme.as_str()) && !authority.is_empty() && is_authority(authority)
     });
     if !is_token(method)
         || method == "CONNECT"
+        || method.len() > 32
         || !(origin || absolute)
         || target.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
     {
@@ -37,7 +41,7 @@ fn reference(head: &[u8]) -> Option<Meaning> {
     };
     match (values("host").as_slice(), version) {
         ([], Version::Http10) => {}
-        ([host], _) if host.bytes().all(is_of_host) => {}
+        ([host], _) if host.is_empty() || is_authority(host) => {}
         _ => return None,
     }
     let framing = match (values("content-length").as_slice(), values("transfer-encoding").as_slice(), version)
@@ -55,9 +59,79 @@ fn reference(head: &[u8]) -> Option<Meaning> {
     Some((method.into(), target.into(), version, fields.len(), framing))
 }
 
-/// A byte of a host and a port (RFC 3986, 3.2.2 and 3.2.3).
-fn is_of_host(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%:[]".contains(&byte)
+/// `uri-host [ ":" port ]` with a host that is not empty (RFC 3986, 3.2.2 and 3.2.3), rule by rule.
+fn is_authority(text: &str) -> bool {
+    // The port is what stands behind the last colon, if that is of digits and no bracket comes behind the colon.
+    let host = match text.rsplit_once(':') {
+        Some((host, port)) if port.chars().all(|char| char.is_ascii_digit()) && !host.is_empty() => host,
+        _ => text,
+    };
+    // Inside of brackets the colon was none of a port.
+    let host = if text.starts_with('[') && !host.ends_with(']') { text } else { host };
+    match host.strip_prefix('[').map(|rest| rest.strip_suffix(']')) {
+        Some(None) => false,
+        Some(Some(literal)) => is_ipv6(literal) || is_ip_future(literal),
+        None => is_reg_name(host),
+    }
+}
+
+fn is_plain(char: char) -> bool {
+    char.is_ascii_alphanumeric() || "-._~!$&'()*+,;=".contains(char)
+}
+
+/// `*( unreserved / pct-encoded / sub-delims )`, and here at least one.
+fn is_reg_name(text: &str) -> bool {
+    let mut parts = text.split('%');
+    let first = parts.next().unwrap_or_default();
+    !text.is_empty()
+        && first.chars().all(is_plain)
+        && parts.all(|part| {
+            let chars: Vec<char> = part.chars().collect();
+            chars.len() >= 2
+                && chars[..2].iter().all(char::is_ascii_hexdigit)
+                && chars[2..].iter().all(|char| is_plain(*char))
+        })
+}
+
+/// `IPv6address`: groups of up to four digits, eight of them unless `::` stands for one or more; the last two may be written
+/// as IPv4.
+fn is_ipv6(text: &str) -> bool {
+    let count = |side: &str, is_last: bool| -> Option<usize> {
+        let groups: Vec<&str> = if side.is_empty() { Vec::new() } else { side.split(':').collect() };
+        let mut count = 0;
+        for (at, group) in groups.iter().enumerate() {
+            let is_h16 = (1..=4).contains(&group.len()) && group.chars().all(|char| char.is_ascii_hexdigit());
+            count += match is_h16 {
+                true => 1,
+                false if is_last && at + 1 == groups.len() && is_ipv4(group) => 2,
+                false => return None,
+            };
+        }
+        Some(count)
+    };
+    match text.split_once("::") {
+        None => count(text, true) == Some(8),
+        Some((before, behind)) => {
+            let counts = (count(before, false), count(behind, true));
+            matches!(counts, (Some(before), Some(behind)) if before + behind <= 7)
+        }
+    }
+}
+
+fn is_ipv4(text: &str) -> bool {
+    let octets: Vec<&str> = text.split('.').collect();
+    // `dec-octet` has no zeros in front.
+    octets.len() == 4 && octets.iter().all(|octet| (0..=255).any(|number: u16| *octet == number.to_string()))
+}
+
+/// `"v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" )`
+fn is_ip_future(text: &str) -> bool {
+    let Some((version, address)) = text.split_once('.') else { return false };
+    let digits = version.strip_prefix(['v', 'V']).unwrap_or_default();
+    !digits.is_empty()
+        && digits.chars().all(|char| char.is_ascii_hexdigit())
+        && !address.is_empty()
+        && address.chars().all(|char| is_plain(char) || char == ':')
 }
 
 fn is_token(text: &str) -> bool {
@@ -85,13 +159,54 @@ fn used(head: &[u8]) -> Option<Meaning> {
     }
 }
 
+/// Hosts and ports, and what is nearly one.
+fn authority() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "a",
+        "host",
+        ".",
+        ":",
+        ":",
+        "::",
+        "[",
+        "]",
+        "1",
+        "80",
+        "12345",
+        "f",
+        "%",
+        "%41",
+        "%4",
+        "v1",
+        "v",
+        "@",
+        "_",
+        "~",
+        "\\",
+        "127.0.0.1",
+        "256.1.1.1",
+        "01.1.1.1",
+        "1:2:3:4:5:6",
+        "ffff:",
+    ]);
+    let pieces = prop::collection::vec(piece, 0..6).prop_map(|pieces| pieces.concat());
+    let group =
+        prop::sample::select(vec!["0", "1:", "ab:", "::", ":", "12cd", "1.2.3.4", "g", "v2.x", "%25e"]);
+    let literal = prop::collection::vec(group, 0..10).prop_map(|groups| groups.concat());
+    let port = prop::sample::select(vec!["", "", ":", ":80", ":x", "80", "]"]);
+    prop_oneof![pieces, (literal, port).prop_map(|(literal, port)| format!("[{literal}]{port}"))]
+}
+
 /// Messages that are good for the most part.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let method = prop::sample::select(vec!["GET", "POST", "OPTIONS", "BREW", "G<T", "", "CONNECT"]);
-    let target =
-        prop::sample::select(vec!["/", "/a?b", "*", "http://a/", "http:///", "a", "/%zz", "", "/a b"]);
+    let target = prop_oneof![
+        prop::sample::select(vec!["/", "/a?b", "*", "http://a/", "http:///", "a", "/%zz", "", "/a b"])
+            .prop_map(String::from),
+        authority().prop_map(|authority| format!("HTTP://{authority}/x")),
+    ];
     let version = prop::sample::select(vec!["HTTP/1.1", "HTTP/1.1", "HTTP/1.0", "HTTP/1.2", "http/1.1", ""]);
-    let field = prop::sample::select(vec![
+    let plain = prop::sample::select(vec![
         "Host: a",
         "Host: a:80",
         "hOST:\tb  ",
@@ -118,6 +233,10 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
         ": nothing",
         "nothing",
     ]);
+    let field = prop_oneof![
+        4 => plain.prop_map(String::from),
+        1 => authority().prop_map(|authority| format!("Host: {authority}")),
+    ];
     let end = prop::sample::select(vec!["\r\n", "\r\n", "\r\n", "\r\n", "\n", "\r", "\r\r\n"]);
     let noise = prop::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
     (method, target, version, prop::collection::vec((field, end), 0..5), any::<bool>(), noise).prop_map(
@@ -126,7 +245,7 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
             if has_host {
                 text += "Host: example.org\r\n";
             }
-            fields.iter().for_each(|(line, end)| text.extend([*line, *end]));
+            fields.iter().for_each(|(line, end)| text.extend([line, *end]));
             text += "\r\n";
             let mut bytes: Vec<u8> = text.chars().map(|char| char as u8).collect();
             if let Some((at, byte)) = noise {

@@ -17,7 +17,7 @@ fn heads_that_break_a_rule_are_refused() {
         ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         ("GET / x HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         ("G<T / HTTP/1.1\r\nHost: a\r\n\r\n", 400),
-        ("GET / HTTP/1.2\r\nHost: a\r\n\r\n", 505),
+        ("GET / HTTP/0.9\r\nHost: a\r\n\r\n", 505),
         ("GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
         ("GET / HTTP/11\r\nHost: a\r\n\r\n", 400),
         ("GET / http/1.1\r\nHost: a\r\n\r\n", 400),
@@ -26,6 +26,11 @@ fn heads_that_break_a_rule_are_refused() {
         ("GET a HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         ("GET * HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         ("GET http:// HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        ("GET http://:80/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        ("GET http://u@h/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        ("GET http://a:xyz/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        ("GET http://a\\b/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        ("GET http://[::1?q HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         ("GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400),
         // Lines and fields (RFC 9112, 2.2 and section 5).
         ("GET / HTTP/1.1\nHost: a\r\n\r\n", 400),
@@ -53,6 +58,12 @@ fn heads_that_break_a_rule_are_refused() {
         ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", 400),
         ("GET / HTTP/1.1\r\nHost: user@a\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: a:b\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: a:1:2\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: :80\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: [a]\r\n\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: %zz\r\n\r\n", 400),
         // Framing (RFC 9112, 6.1 to 6.3): the ways to smuggle a request past a proxy.
         ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
         ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding:\r\n\r\n", 400),
@@ -93,6 +104,13 @@ fn bounds_are_found_as_soon_as_the_input_shows_them() {
     let target = "/".repeat(51);
     assert_eq!(refusal(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n")), Some(414));
     assert_eq!(refusal(&format!("GET /{}", "x".repeat(120))), Some(414));
+    assert_eq!(refusal(&format!("GET /{}", "x".repeat(50))), Some(414));
+    assert_eq!(refusal(&format!("GET /{}", "x".repeat(49))), None);
+    assert_eq!(refusal(&"A".repeat(33)), Some(501));
+    assert_eq!(refusal(&format!("{} / HTTP/1.1\r\nHost: a\r\n\r\n", "A".repeat(33))), Some(501));
+    assert_eq!(refusal(&format!("{} / HTTP/1.1\r\nHost: a\r\n\r\n", "A".repeat(32))), None);
+    // What is wrong behind a bound is not seen any more.
+    assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n bad", "x".repeat(200))), Some(431));
     assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(200))), Some(431));
     assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(200))), Some(431));
     assert_eq!(refusal("GET / HTTP/1.1\r\nHost: a\r\nB: b\r\nC: c\r\nD: d\r\n\r\n"), Some(431));
@@ -110,6 +128,9 @@ fn what_the_standard_tolerates_is_accepted() {
         "GET / HTTP/1.1\r\nHost: a\r\nX:\r\nY: é\r\n\r\n",
         "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET / HTTP/1.0\r\n\r\n",
+        // A later minor version is read as 1.1 (RFC 9110, 2.5).
+        "GET / HTTP/1.2\r\nHost: a\r\n\r\n",
+        "GET http://[::1]:80/ HTTP/1.1\r\nHost: [::1]:80\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: ChUnKeD\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 007\r\n\r\n",
     ] {
@@ -168,6 +189,31 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = refusal(&bytes);
+    }
+
+    #[test]
+    fn what_is_said_of_a_part_is_said_of_the_whole(
+        start in prop::sample::select(vec!["", "GET ", "GET / HTTP/1.", "GET / HTTP/1.1\r\nHost: a\r\n", "\r\n"]),
+        pieces in proptest::collection::vec(
+            prop::sample::select(vec![
+                "A", "GET", " ", "/", "/?q", "HTTP/1.1", "HTTP/1.9", "\r\n", "\r", "\n", "Host: a\r\n", "Host:", "X: y\r\n",
+                "\t", ":", "\u{e9}", "\0", "AAAAAAAAAAAAAAAAAAAAAAAA",
+            ]),
+            0..30,
+        ),
+        cut: prop::sample::Index,
+    ) {
+        let limits = Limits { head_bytes: 100, target_bytes: 20, fields: 3 };
+        let text = [start, &pieces.concat()].concat();
+        let whole = parse_request(text.as_bytes(), &limits);
+        let end = cut.index(text.len() + 1);
+        match parse_request(&text.as_bytes()[..end], &limits) {
+            Err(reject) => prop_assert_eq!(whole.err(), Some(reject), "{:?} at {}", text, end),
+            Ok(Some((_, length))) => {
+                prop_assert_eq!(whole.map(|head| head.map(|(_, length)| length)), Ok(Some(length)));
+            }
+            Ok(None) => {}
+        }
     }
 
     #[test]

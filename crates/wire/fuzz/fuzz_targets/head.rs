@@ -1,5 +1,5 @@
 //! The head of a request: the first byte says where the input is cut in two. What is accepted whole is never accepted in
-//! part, never refused in part, and reads the same with anything behind it.
+//! part, never refused in part, and reads the same with anything behind it; what is refused in part is refused so whole.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,12 @@ use wire::{Limits, parse_request};
 fuzz_target!(|data: &[u8]| {
     let Some((cut, input)) = data.split_first() else { return };
     let limits = Limits { head_bytes: 4096, target_bytes: 1024, ..Limits::default() };
-    let Ok(Some((head, length))) = parse_request(input, &limits) else { return };
+    let whole = parse_request(input, &limits);
+    if let Err(reject) = parse_request(&input[..input.len() * usize::from(*cut) / 256], &limits) {
+        assert_eq!(whole.err(), Some(reject), "the part is refused in another way");
+        return;
+    }
+    let Ok(Some((head, length))) = whole else { return };
     assert!(length <= input.len() && input[..length].ends_with(b"\r\n\r\n"));
     assert!(head.path().starts_with('/') || head.target == "*");
     assert!(head.fields().all(|(name, value)| !name.is_empty() && !value.contains(&b'\n')));
