@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use engine::Deadline;
+use wire::Framing;
 
 /// How long a transfer may go before its rate counts.
 pub const RATE_GRACE: Duration = Duration::from_secs(10);
@@ -36,9 +37,9 @@ pub struct Limits {
     /// Time for the whole body of a request: 408.
     pub body_time: Duration,
     /// A request body that nobody wants is read and dropped up to this many bytes, so that the connection can
-    /// go on; past that it is closed.
+    /// go on; past that it is closed after the answer.
     pub discard_bytes: u64,
-    /// Time for reading such a body, and for a client to read an error before its connection is closed.
+    /// Time for reading such a body, and for a client to read the last answer before its connection is closed.
     pub discard_time: Duration,
 }
 
@@ -50,6 +51,11 @@ impl Limits {
             Some(millis) => begun.later(RATE_GRACE + Duration::from_millis(millis.min(86_400_000))),
             None => Deadline::NEVER,
         }
+    }
+
+    /// Whether a body is known to be too long to be read over, if nobody wants it.
+    pub(crate) fn is_too_long(&self, body: Framing) -> bool {
+        matches!(body, Framing::Length(length) if length > self.discard_bytes)
     }
 
     /// By when a whole request that began at `begun` must be over.

@@ -1,4 +1,5 @@
-//! Requests whose handler wants their body: it is read whole, within bounds, before the handler is asked.
+//! Requests whose body is read whole, within bounds, before the handler is asked: because it wants it, or because the chunks
+//! that it comes in must make sense.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,9 +8,10 @@ use engine::{Buf, Error, Transport};
 use wire::{ChunkedDecoder, Framing, Reject, Status, parse_request};
 
 use super::delegate::delegate_cargo;
+use super::discard::{Failure, discard};
 use super::errand::Cargo;
 use super::shed::unavailable;
-use super::{Close, Context, Rest, flush};
+use super::{Close, Context, Persistence, Rest, flush};
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
 
@@ -25,15 +27,22 @@ const TOO_SLOW: Reject =
 const MALFORMED: Reject =
     Reject { status: Status::BAD_REQUEST, reason: "the request's chunked body is malformed" };
 
+/// What a client that waits for it is told before it sends its body (RFC 9110, 10.1.1).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// A response, and what is still to be done about its request; or what was begun of one, and why the request is refused.
+type Outcome = Result<(Box<Response>, Rest), (Box<Response>, Reject)>;
+
 /// Reads the body of the request at the front of the input, whose head is `length` bytes long, and has the handler
-/// answer; or says why not.
+/// answer; or says why not. A body that is not wanted is dropped as it comes.
 pub(super) async fn answer<T: Transport, H: Handler>(
     wire: &mut T,
     context: &Context<H>,
     length: usize,
-    rest: Rest,
+    mut rest: Rest,
+    is_wanted: bool,
     peer: SocketAddr,
-) -> Result<Result<Box<Response>, (Box<Response>, Reject)>, Close> {
+) -> Result<Outcome, Close> {
     // The head makes room for the body, so it is kept aside.
     let mut head = Buf::new();
     head.append(&wire.input()[..length]);
@@ -46,10 +55,20 @@ pub(super) async fn answer<T: Transport, H: Handler>(
         return Ok(Err((response, TOO_LARGE)));
     }
     if parsed.expects_continue && wire.input().is_empty() {
-        wire.output().append(b"HTTP/1.1 100 Continue\r\n\r\n");
+        if wire.output().room() < CONTINUE.len() {
+            flush(wire, context, rest.until).await?;
+        }
+        wire.output().append(CONTINUE);
     }
     flush(wire, context, rest.until).await?;
-    let body = match read(wire, context, rest).await? {
+    let read = if is_wanted {
+        let read = read(wire, context, rest).await?;
+        rest.body = Framing::None;
+        read
+    } else {
+        drop_chunks(wire, context, &mut rest).await?.map(|()| Vec::new())
+    };
+    let body = match read {
         Ok(body) => body,
         Err(reject) => return Ok(Err((response, reject))),
     };
@@ -58,13 +77,31 @@ pub(super) async fn answer<T: Transport, H: Handler>(
     if place == Place::Worker {
         let Some(ticket) = context.ticket(&request, route) else {
             unavailable(&mut response, &context.counters.in_flight_refused);
-            return Ok(Ok(response));
+            return Ok(Ok((response, rest)));
         };
         let cargo = Cargo::new(head, body, response, peer);
-        return delegate_cargo(context, cargo, ticket).await.map(|cargo| Ok(cargo.response));
+        return delegate_cargo(context, cargo, ticket).await.map(|cargo| Ok((cargo.response, rest)));
     }
     context.call(&request, &mut response, route);
-    Ok(Ok(response))
+    Ok(Ok((response, rest)))
+}
+
+/// Drops a body that nobody wants. Where it is too large or too slow the answer will be the last.
+async fn drop_chunks<T: Transport, H: Handler>(
+    wire: &mut T,
+    context: &Context<H>,
+    rest: &mut Rest,
+) -> Result<Result<(), Reject>, Close> {
+    match discard(wire, &context.limits, rest.body).await {
+        Ok(()) => rest.body = Framing::None,
+        Err(Failure::OutOfBounds) => {
+            Counters::count(&context.counters.bodies_not_discarded);
+            rest.persistence = Persistence::Close;
+        }
+        Err(Failure::Malformed) => return Ok(Err(MALFORMED)),
+        Err(Failure::Ended(close)) => return Err(close),
+    }
+    Ok(Ok(()))
 }
 
 /// Reads a whole body.

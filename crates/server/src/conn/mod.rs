@@ -5,6 +5,7 @@ mod body;
 mod context;
 mod delegate;
 mod discard;
+mod end;
 mod errand;
 mod ids;
 mod shed;
@@ -15,8 +16,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use engine::{Deadline, Error, More, Stop, Transport, yield_now};
-use rustix::io::Errno;
-use wire::{Framing, Method, Reject, Status, Version, parse_request};
+use wire::{Framing, Method, Reject, RequestHead, Status, Version, parse_request};
 
 pub(crate) use addresses::Addresses;
 use addresses::Entered;
@@ -26,41 +26,14 @@ pub(crate) use ids::RequestIds;
 
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
-use crate::service::refusal;
 use delegate::{Ticket, delegate};
-use discard::{discard, linger};
+use discard::{Failure, discard};
+use end::{Close, finish, is_head, part, refuse, turn_away};
 use shed::{too_many, unavailable};
 use write::{send_body, write_head};
 
 /// Answers after which a connection lets others have their turn, however many more requests it has sent.
 const TURN: u32 = 64;
-
-/// Why a connection ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Close {
-    /// One side wanted it, between two messages.
-    Done,
-    /// It goes on at another reactor.
-    Moved,
-    /// The client left in the middle of a request.
-    CutShort,
-    /// It was idle for too long.
-    Idle,
-    /// A request's head took too long, and was answered with 408.
-    HeadTimeout,
-    /// The client took too long to take its response.
-    SendTimeout,
-    /// The request took too long as a whole.
-    RequestTimeout,
-    /// The client's address has as many connections as it may.
-    AddressFull,
-    /// A body that nobody wanted was too large or too slow.
-    NotDiscarded,
-    /// A file was changed while it was being sent.
-    FileChanged,
-    /// Sending failed, or receiving.
-    Broken(Error),
-}
 
 /// What one look at the input came to.
 enum Turn {
@@ -70,10 +43,30 @@ enum Turn {
     Answered(Box<Response>, Rest),
     /// A request with a head of this many bytes is there, and is for a worker.
     Delegated(usize, Rest, Box<Response>, Ticket),
-    /// A request with a head of this many bytes is there, whose handler wants its body.
-    WantsBody(usize, Rest),
+    /// A request with a head of this many bytes is there, whose body is to be read first; whether the handler wants it.
+    Body(usize, Rest, bool),
     /// What came is no request that can be answered; say why and close.
     Refused(Reject),
+}
+
+/// How far the next request of a connection has come.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    /// It was not waited for yet.
+    Unknown,
+    /// Nothing of it is there, and something has to come by then.
+    Idle(Deadline),
+    /// It began then.
+    Begun(Deadline),
+}
+
+impl Next {
+    fn begun(self) -> Option<Deadline> {
+        match self {
+            Next::Begun(begun) => Some(begun),
+            Next::Unknown | Next::Idle(_) => None,
+        }
+    }
 }
 
 /// What is still to be done about a request once its handler has answered.
@@ -121,20 +114,16 @@ pub(crate) fn serve<T: Transport, H: Handler>(
             entered.flatten().into_iter().for_each(Entered::stay);
             return;
         }
-        if matches!(close, Close::SendTimeout | Close::RequestTimeout) {
+        if close.leaves_answers() {
+            // In a box, as is all that few connections come to.
+            Box::pin(part(&mut wire, &context)).await;
+        }
+        if close.is_reset() {
             // It would take up the kernel's memory until it reads, or for ever.
             wire.reset();
         }
         context.ended(close);
     }
-}
-
-/// Refuses a connection whose address has as many as it may.
-async fn turn_away<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>) -> Result<Close, Close> {
-    wire.output().append(refusal(Counters::read(&context.counters.address_refused)));
-    flush(wire, context, Deadline::NEVER).await?;
-    linger(wire, &context.limits).await;
-    Ok(Close::AddressFull)
 }
 
 async fn converse<T: Transport, H: Handler>(
@@ -144,46 +133,46 @@ async fn converse<T: Transport, H: Handler>(
     stop: &Stop,
 ) -> Result<Close, Close> {
     let mut answers = wire.answered_before();
-    // When the request at hand began; the first one with the connection.
-    let mut begun = (answers == 0).then(|| wire.deadline(Duration::ZERO));
+    // The first request begins with the connection.
+    let mut next = if answers == 0 { Next::Begun(wire.deadline(Duration::ZERO)) } else { Next::Unknown };
     loop {
-        let (response, rest) = match take_turn(wire, context, peer, stop, answers, begun) {
+        let (response, rest) = match take_turn(wire, context, peer, stop, answers, next) {
             Turn::Answered(response, rest) => (response, rest),
             Turn::Delegated(length, rest, response, ticket) => {
                 // What was answered before must not wait for this one.
                 flush(wire, context, rest.until).await?;
                 (delegate(wire, context, length, response, peer, ticket).await?, rest)
             }
-            Turn::WantsBody(length, rest) => {
+            Turn::Body(length, rest, is_wanted) => {
                 // In a box, like a refusal: few connections send bodies.
-                match Box::pin(body::answer(wire, context, length, rest, peer)).await? {
-                    Ok(response) => (response, Rest { body: Framing::None, ..rest }),
+                match Box::pin(body::answer(wire, context, length, rest, is_wanted, peer)).await? {
+                    Ok(answer) => answer,
                     Err((response, reject)) => {
                         Counters::count(&context.counters.bodies_refused);
-                        return Box::pin(refuse(wire, context, response, reject)).await;
+                        return Box::pin(refuse(wire, context, response, reject, rest.head_only)).await;
                     }
                 }
             }
             Turn::Refused(reject) => {
                 Counters::count(&context.counters.heads_refused);
                 // In a box, as it is rare and would make every connection larger by its size.
-                let response = context.begin(None, peer, wire.now());
-                return Box::pin(refuse(wire, context, response, reject)).await;
+                let (response, is_head) = (context.begin(None, peer, wire.now()), is_head(wire.input()));
+                return Box::pin(refuse(wire, context, response, reject, is_head)).await;
             }
             Turn::Incomplete => {
                 flush(wire, context, Deadline::NEVER).await?;
-                let between = begun.is_none() && wire.input().is_empty() && !stop.is_set();
+                let between = next.begun().is_none() && wire.input().is_empty() && !stop.is_set();
                 // In a box, as is all that few connections come to.
                 if between && wire.note_answers(answers) && Box::pin(wire.relocate(peer)).await {
                     return Ok(Close::Moved);
                 }
-                if let Some(close) = await_input(wire, context, peer, stop, &mut begun).await? {
+                if let Some(close) = await_input(wire, context, peer, stop, &mut next).await? {
                     return Ok(close);
                 }
                 continue;
             }
         };
-        begun = None;
+        next = Next::Unknown;
         let persistence = answer(wire, context, response, rest).await?;
         if persistence == Persistence::Close {
             finish(wire, context, rest).await?;
@@ -203,10 +192,12 @@ fn take_turn<T: Transport, H: Handler>(
     peer: SocketAddr,
     stop: &Stop,
     answers: u32,
-    begun: Option<Deadline>,
+    next: Next,
 ) -> Turn {
-    if wire.input().is_empty() {
-        return Turn::Incomplete;
+    match wire.input().first().copied() {
+        Some(b'\r') if !skip_empty_lines(wire) => return Turn::Incomplete,
+        Some(_) => {}
+        None => return Turn::Incomplete,
     }
     let (head, length) = match parse_request(wire.input(), &context.limits.head) {
         Ok(Some(parsed)) => parsed,
@@ -218,25 +209,16 @@ fn take_turn<T: Transport, H: Handler>(
     let over_rate = context.over_rate(&request);
     let wants_body =
         head.framing != Framing::None && over_rate.is_none() && context.handler.wants_body(&request);
-    // A body that is too long to be dropped is not waited for; but the client is to have the answer.
-    let is_cut_short = over_rate.is_some()
-        && matches!(head.framing, Framing::Length(length) if length > context.limits.discard_bytes);
-    let last = !head.keep_alive
-        || is_cut_short
-        // The client waits for a 100 that will not come: whether its body follows cannot be known.
-        || (head.expects_continue && !wants_body)
-        || answers + 1 == context.limits.requests_per_connection
-        // Requests that came in before the stop are still answered.
-        || (stop.is_set() && wire.input().len() == length);
-    let persistence = match head.version {
-        _ if last => Persistence::Close,
-        Version::Http10 => Persistence::KeepAliveSaid,
-        Version::Http11 => Persistence::KeepAlive,
-    };
-    let until = context.limits.whole_request(begun.unwrap_or_else(|| wire.deadline(Duration::ZERO)));
+    // Requests that came in before the stop are still answered.
+    let stops = stop.is_set() && wire.input().len() == length;
+    let persistence = persistence(context, &head, wants_body, answers, stops);
+    let until = context.limits.whole_request(next.begun().unwrap_or_else(|| wire.deadline(Duration::ZERO)));
     let rest = Rest { body: head.framing, head_only: head.method == Method::Head, persistence, until };
-    if wants_body {
-        return Turn::WantsBody(length, rest);
+    // Chunks that make no sense are refused whatever the request is, and whether or not they have come by now. A client that
+    // waits for a 100 sends none.
+    let is_read_first = head.framing == Framing::Chunked && over_rate.is_none() && !head.expects_continue;
+    if wants_body || is_read_first {
+        return Turn::Body(length, rest, wants_body);
     }
     let mut response = context.begin(Some(&head), peer, now);
     if let Some(wait) = over_rate {
@@ -254,6 +236,42 @@ fn take_turn<T: Transport, H: Handler>(
     }
     wire.consume(length);
     Turn::Answered(response, rest)
+}
+
+/// Whether the connection goes on behind a request, and how that is said.
+#[inline]
+fn persistence<H: Handler>(
+    context: &Context<H>,
+    head: &RequestHead<'_>,
+    wants_body: bool,
+    answers: u32,
+    stops: bool,
+) -> Persistence {
+    let limits = &context.limits;
+    // A body that is too long to be dropped is not waited for; but the client is to have the answer.
+    let is_cut_short = !wants_body && limits.is_too_long(head.framing);
+    if is_cut_short {
+        Counters::count(&context.counters.bodies_not_discarded);
+    }
+    let is_last_allowed = answers + 1 == limits.requests_per_connection;
+    if is_last_allowed {
+        Counters::count(&context.counters.last_requests);
+    }
+    // The client waits for a 100 that will not come: whether its body follows cannot be known.
+    let waits = head.expects_continue && !wants_body;
+    match head.version {
+        _ if !head.keep_alive || is_cut_short || waits || is_last_allowed || stops => Persistence::Close,
+        Version::Http10 => Persistence::KeepAliveSaid,
+        Version::Http11 => Persistence::KeepAlive,
+    }
+}
+
+/// Passes over the empty lines that some clients send behind a body (RFC 9112, 2.2); whether there is anything else.
+#[cold]
+fn skip_empty_lines<T: Transport>(wire: &mut T) -> bool {
+    let lines = wire.input().chunks(2).take_while(|bytes| *bytes == b"\r\n").count();
+    wire.consume(2 * lines);
+    !wire.input().is_empty()
 }
 
 /// Writes an answer, and reads what the request still has for a body.
@@ -291,7 +309,10 @@ async fn drop_body<T: Transport, H: Handler>(
     rest: Rest,
 ) -> Result<(), Close> {
     flush(wire, context, rest.until).await?;
-    discard(wire, &context.limits, rest.body).await
+    discard(wire, &context.limits, rest.body).await.map_err(|failure| match failure {
+        Failure::OutOfBounds | Failure::Malformed => Close::NotDiscarded,
+        Failure::Ended(close) => close,
+    })
 }
 
 /// Waits for input: for the next request as long as a connection may be idle, for the rest of a head as long
@@ -301,13 +322,19 @@ async fn await_input<T: Transport, H: Handler>(
     context: &Context<H>,
     peer: SocketAddr,
     stop: &Stop,
-    begun: &mut Option<Deadline>,
+    next: &mut Next,
 ) -> Result<Option<Close>, Close> {
     let (idle, limits) = (wire.input().is_empty(), &context.limits);
-    let until = match *begun {
-        None if idle => wire.deadline(limits.idle_time),
+    let until = match *next {
+        Next::Idle(until) if idle => until,
+        Next::Unknown if idle => {
+            let until = wire.deadline(limits.idle_time);
+            *next = Next::Idle(until);
+            until
+        }
         _ => {
-            let begun = *begun.get_or_insert(wire.deadline(Duration::ZERO));
+            let begun = next.begun().unwrap_or_else(|| wire.deadline(Duration::ZERO));
+            *next = Next::Begun(begun);
             begun.later(limits.head_time).earlier(limits.whole_request(begun))
         }
     };
@@ -317,6 +344,11 @@ async fn await_input<T: Transport, H: Handler>(
         Ok(0) => Ok(Some(Close::CutShort)),
         Ok(n) => {
             Counters::add(&context.counters.bytes_received, n as u64);
+            if idle && wire.input().first() == Some(&b'\r') {
+                // Empty lines are no request: they keep neither the connection open nor others from their turn.
+                yield_now().await;
+                return Ok(until.has_passed(wire.now()).then_some(Close::Idle));
+            }
             Ok(None)
         }
         Err(Error::Canceled) => Ok(Some(Close::Done)),
@@ -324,47 +356,12 @@ async fn await_input<T: Transport, H: Handler>(
         Err(Error::TimedOut) => {
             let reject =
                 Reject { status: Status::REQUEST_TIMEOUT, reason: "the request's head took too long" };
-            let response = context.begin(None, peer, wire.now());
-            Box::pin(refuse(wire, context, response, reject)).await?;
+            let (response, is_head) = (context.begin(None, peer, wire.now()), is_head(wire.input()));
+            Box::pin(refuse(wire, context, response, reject, is_head)).await?;
             Ok(Some(Close::HeadTimeout))
         }
         Err(error) => Err(Close::Broken(error)),
     }
-}
-
-/// Answers what cannot be answered otherwise, and lets the client read it before the connection goes.
-async fn refuse<T: Transport, H: Handler>(
-    wire: &mut T,
-    context: &Context<H>,
-    mut response: Box<Response>,
-    reject: Reject,
-) -> Result<Close, Close> {
-    let text = format!("{} {}: {}\n", reject.status.code(), reject.status.reason(), reject.reason);
-    response.plain(reject.status).body(crate::Body::Owned(text.into()));
-    let rest = Rest {
-        body: Framing::None,
-        head_only: false,
-        persistence: Persistence::Close,
-        until: Deadline::NEVER,
-    };
-    answer(wire, context, response, rest).await?;
-    flush(wire, context, rest.until).await?;
-    linger(wire, &context.limits).await;
-    Ok(Close::Done)
-}
-
-/// Ends a connection after its last answer.
-async fn finish<T: Transport, H: Handler>(
-    wire: &mut T,
-    context: &Context<H>,
-    rest: Rest,
-) -> Result<(), Close> {
-    flush(wire, context, rest.until).await?;
-    if !wire.input().is_empty() || rest.body != Framing::None {
-        // Closing a socket with unread bytes resets it, and the client could lose the answer.
-        Box::pin(linger(wire, &context.limits)).await;
-    }
-    Ok(())
 }
 
 /// Sends what was answered so far.
@@ -377,17 +374,4 @@ async fn flush<T: Transport, H: Handler>(
         return Ok(());
     }
     write::send(wire, context, More::No, until, Deadline::NEVER).await
-}
-
-impl Close {
-    /// A failure to send.
-    fn sending<T: Transport>(error: Error, wire: &T, whole_until: Deadline) -> Close {
-        match error {
-            Error::TimedOut if whole_until.has_passed(wire.now()) => Close::RequestTimeout,
-            Error::TimedOut => Close::SendTimeout,
-            // The file ends before the part that was to be sent of it.
-            Error::Os(Errno::NODATA) => Close::FileChanged,
-            error => Close::Broken(error),
-        }
-    }
 }

@@ -72,8 +72,10 @@ counters! {
     requests_cut_short,
     /// Connections that the client reset, or left while an answer was on its way.
     departures,
-    /// Connections closed because a request body that nobody wanted was too large or too slow.
+    /// Connections closed because a request body that nobody wanted was too large or too slow to be read over.
     bodies_not_discarded,
+    /// Connections closed since they had as many requests as they may.
+    last_requests,
     /// Requests that took too long as a whole.
     request_timeouts,
     /// Connections refused because their address had as many as it may.

@@ -4,6 +4,8 @@ mod allocations;
 mod bounds;
 mod common;
 mod connection;
+mod endings;
 mod pages;
 mod semantics;
 mod site;
+mod splits;
