@@ -6,7 +6,9 @@
   // Okabe and Ito's colours, which people of all colour vision tell apart; symbols and dashes say it again.
   const colours = { light: ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#946f00", "#56B4E9", "#333333"],
                     dark: ["#56B4E9", "#E69F00", "#2fc79a", "#CC79A7", "#F0E442", "#7aa7ff", "#dddddd"] };
-  const symbols = ["circle", "rect", "triangle", "diamond", "pin", "arrow"];
+  // By name: widths of texts are measured on a canvas, which inherits nothing.
+  const font = getComputedStyle(document.body).fontFamily;
+  const symbols = ["circle", "rect", "triangle", "diamond", "emptyCircle", "emptyRect", "emptyTriangle"];
   const dashes = ["solid", "dashed", "dotted", [8, 3, 2, 3]];
   const short = (v) => Math.abs(v) >= 1e6 ? (v / 1e6).toLocaleString("en", { maximumFractionDigits: 2 }) + " M"
     : Math.abs(v) >= 1e4 ? (v / 1e3).toLocaleString("en", { maximumFractionDigits: 1 }) + " k"
@@ -34,7 +36,7 @@
     const colour = palette[given.style % palette.length];
     if (given.floor) {
       const ink = dark.matches ? "#e6ebf1" : "#1b2430";
-      return { name: given.name, type: "line", data: given.data, symbol: given.data.length > 1 ? "none" : "rect", symbolSize: [24, 2], itemStyle: { color: ink },
+      return { name: given.name, type: "line", data: given.data, symbol: "path://M0,4L10,4L10,6L0,6Z", symbolSize: [16, 2], itemStyle: { color: ink },
         lineStyle: { color: ink, width: 1.5, type: [6, 4] }, z: 1 };
     }
     if (given.band) { return band(given, colour); }
@@ -70,14 +72,15 @@
     };
     return {
       aria: { enabled: true, label: { description: given.description } },
-      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: "inherit" },
+      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: font },
       tooltip: { backgroundColor: dark.matches ? "#1a222b" : "#fff", textStyle: { color: ink },
         formatter: (p) => given.x.name + " " + given.x.values[p.value[0]] + ", " + given.y.name + " " + given.y.values[p.value[1]] + ": " + short(p.value[2]) + " " + given.unit },
       grid: { left: 36, right: 90, top: 16, bottom: 36, containLabel: true },
       xAxis: axis(given.x, 28), yAxis: axis(given.y, 40),
       // Viridis: light is much, and it reads the same for every colour vision and in grey.
       visualMap: { min: Math.min(...values), max: Math.max(...values), calculable: false, orient: "vertical", right: 0, top: "middle",
-        textStyle: { color: soft }, formatter: short, inRange: { color: ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"] } },
+        text: [short(Math.max(...values)), short(Math.min(...values))], textStyle: { color: soft }, formatter: short,
+        inRange: { color: ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"] } },
       series: [
         { type: "heatmap", data: given.data, label: { show: given.data.length <= 64, formatter: (p) => short(p.value[2]),
           color: "#fff", textBorderColor: "#000", textBorderWidth: 2 } },
@@ -86,7 +89,7 @@
     };
   };
 
-  const forest = (given) => {
+  const forest = (given, width) => {
     const palette = colours[dark.matches ? "dark" : "light"], ink = dark.matches ? "#e6ebf1" : "#1b2430", soft = dark.matches ? "#9aa7b5" : "#5a6675";
     const rule = dark.matches ? "#2e3945" : "#e3e8ee";
     const bar = (params, api) => {
@@ -94,24 +97,29 @@
       const line = (x1, y1, x2, y2) => ({ type: "line", shape: { x1, y1, x2, y2 }, style });
       return { type: "group", children: [line(low[0], low[1], high[0], high[1]), line(low[0], low[1] - 4, low[0], low[1] + 4), line(high[0], high[1] - 4, high[0], high[1] + 4)] };
     };
+    const floor = (params, api) => {
+      const x = api.coord([api.value(0), 0])[0], { y, height } = params.coordSys;
+      return { type: "group", children: [
+        { type: "line", shape: { x1: x, y1: y, x2: x, y2: y + height }, style: { stroke: ink, lineWidth: 1.5, lineDash: [6, 4] } },
+        { type: "text", style: { text: "floor", x, y: y - 4, align: "center", verticalAlign: "bottom", fill: soft, fontSize: 12 } }] };
+    };
     // One round has no interval.
-    const least = Math.min(...given.data.map((one) => one[2] ?? one[1])), most = Math.max(...given.data.map((one) => one[3] ?? one[1]), 1);
+    const least = Math.min(...given.data.map((one) => one[2] ?? one[1]), given.floor ?? 1), most = Math.max(...given.data.map((one) => one[3] ?? one[1]), given.floor ?? 1, 1);
     const bars = given.data.filter((one) => one[2] !== null);
     return {
       aria: { enabled: true, label: { description: given.description } },
-      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: "inherit" },
+      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: font },
       tooltip: { backgroundColor: dark.matches ? "#1a222b" : "#fff", textStyle: { color: ink },
         formatter: (p) => { const b = document.createElement("b"); b.textContent = given.names[p.value[0]];
           return b.outerHTML + "<br>" + p.value[1].toFixed(3) + (p.value[2] === null ? " [n/a]" : " [" + p.value[2].toFixed(3) + " to " + p.value[3].toFixed(3) + "]"); } },
-      grid: { left: 8, right: 24, top: 8, bottom: 32, containLabel: true },
-      xAxis: { type: "value", min: Math.max(0, Math.floor((least - 0.02) * 20) / 20), max: Math.ceil(most * 20) / 20, name: "rate / best", nameLocation: "middle", nameGap: 24,
+      grid: { left: 8, right: 24, top: given.floor === null ? 8 : 24, bottom: 32, containLabel: true },
+      xAxis: { type: "value", min: Math.max(0, Math.floor((least - 0.02) * 20) / 20), max: Math.ceil(most * 20) / 20, splitNumber: width < 500 ? 3 : 6, name: "rate / best", nameLocation: "middle", nameGap: 24,
         axisLabel: { color: soft }, nameTextStyle: { color: soft }, axisLine: { lineStyle: { color: soft } }, splitLine: { lineStyle: { color: rule } } },
-      yAxis: { type: "category", data: given.names, axisLabel: { color: ink, width: 220, overflow: "truncate" }, axisLine: { lineStyle: { color: soft } } },
+      yAxis: { type: "category", data: given.names, axisLabel: { color: ink, width: Math.min(260, width * 0.42), overflow: "break", lineHeight: 14, fontSize: width < 500 ? 11 : 12, interval: 0 }, axisLine: { lineStyle: { color: soft } } },
       series: [
         { type: "custom", data: bars, renderItem: bar, encode: { x: [2, 3], y: 0 }, silent: true, tooltip: { show: false }, z: 1 },
-        { type: "scatter", data: given.data, encode: { x: 1, y: 0 }, symbol: "rect", symbolSize: 9, itemStyle: { color: palette[1] }, z: 2,
-          markLine: given.floor === null ? undefined : { silent: true, symbol: "none", data: [{ xAxis: given.floor }],
-            lineStyle: { color: ink, width: 1.5, type: [6, 4] }, label: { formatter: "floor", color: soft } } },
+        { type: "scatter", data: given.data, encode: { x: 1, y: 0 }, symbol: "rect", symbolSize: 9, itemStyle: { color: palette[1] }, z: 2 },
+        { type: "custom", data: given.floor === null ? [] : [[given.floor, 0]], renderItem: floor, encode: { x: 0, y: 1 }, silent: true, tooltip: { show: false }, z: 1 },
       ],
     };
   };
@@ -135,12 +143,13 @@
     const silent = { type: "custom", silent: true, tooltip: { show: false } };
     return {
       aria: { enabled: true, label: { description: given.description } },
-      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: "inherit" },
+      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: font },
       tooltip: { backgroundColor: dark.matches ? "#1a222b" : "#fff", textStyle: { color: ink },
         formatter: (p) => { const b = document.createElement("b"); b.textContent = p.name; return b.outerHTML + "<br>" + short(p.value[0]) + " " + given.unit; } },
       grid: { left: 56, right: 96, top: 32, bottom: 16 }, xAxis: hidden, yAxis: hidden,
       visualMap: { min: Math.min(...values), max: Math.max(...values), dimension: 0, seriesIndex: 1, calculable: false, orient: "vertical", right: 0, top: "middle",
-        textStyle: { color: soft }, formatter: short, inRange: { color: ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"] } },
+        text: [short(Math.max(...values)), short(Math.min(...values))], textStyle: { color: soft }, formatter: short,
+        inRange: { color: ["#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725"] } },
       series: [
         { ...silent, data: given.lines, renderItem: line, z: 1 },
         { type: "custom", data: given.pieces, renderItem: piece, encode: { x: [1, 3, 5, 7], y: [2, 4, 6, 8] }, z: 2 },
@@ -152,16 +161,16 @@
     };
   };
 
-  const options = (given) => {
+  const options = (given, width) => {
     if (given.kind === "surface") { return surface(given); }
-    if (given.kind === "forest") { return forest(given); }
+    if (given.kind === "forest") { return forest(given, width); }
     if (given.kind === "heat") { return heat(given); }
     const mode = dark.matches ? "dark" : "light", palette = colours[mode];
     const ink = dark.matches ? "#e6ebf1" : "#1b2430", soft = dark.matches ? "#9aa7b5" : "#5a6675", rule = dark.matches ? "#2e3945" : "#e3e8ee";
     const axis = { axisLabel: { color: soft }, nameTextStyle: { color: soft }, axisLine: { lineStyle: { color: soft } }, splitLine: { lineStyle: { color: rule } } };
     return {
       aria: { enabled: true, label: { description: given.description } },
-      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: "inherit" },
+      animation: false, backgroundColor: "transparent", textStyle: { fontFamily: font },
       legend: { type: "scroll", pageIconColor: ink, pageIconInactiveColor: rule, pageTextStyle: { color: soft }, left: 0, right: 8, textStyle: { color: ink, padding: [0, 12, 0, 2] }, top: 0, itemGap: 14, itemWidth: given.x.values ? 36 : 12 },
       tooltip: { trigger: "item", backgroundColor: dark.matches ? "#1a222b" : "#fff", textStyle: { color: ink },
         formatter: (p) => { const b = document.createElement("b"); b.textContent = p.name && p.seriesType === "scatter" ? p.name : p.seriesName;
@@ -177,8 +186,10 @@
   };
 
   const drawn = Object.keys(all).map((id) => {
-    const chart = echarts.init(document.getElementById(id), null, { renderer: "svg" });
-    chart.setOption(options(all[id]));
+    const place = document.getElementById(id);
+    if (all[id].kind === "forest") { place.style.height = 70 + 36 * all[id].names.length + "px"; }
+    const chart = echarts.init(place, null, { renderer: "svg" });
+    chart.setOption(options(all[id], chart.getWidth()));
     return [id, chart];
   });
   // Each chart as a file: SVG as it is drawn, PNG at twice its size.
@@ -208,8 +219,8 @@
     place.append(button("SVG", title, () => save(id + ".svg", svg())), button("PNG", title, png));
     document.getElementById(id).after(place);
   }
-  const again = () => drawn.forEach(([id, chart]) => chart.setOption(options(all[id]), true));
+  const again = () => drawn.forEach(([id, chart]) => chart.setOption(options(all[id], chart.getWidth()), true));
   dark.addEventListener("change", again);
-  window.addEventListener("resize", () => drawn.forEach(([, chart]) => chart.resize()));
+  window.addEventListener("resize", () => { drawn.forEach(([, chart]) => chart.resize()); again(); });
   document.documentElement.dataset.charts = drawn.length;
 })();

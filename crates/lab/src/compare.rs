@@ -3,7 +3,7 @@
 use crate::key::CellKey;
 use crate::report::{interval, number};
 use crate::results::{Estimate, Results, Run};
-use crate::stats::{choose, permutation_p, ratio, rejected};
+use crate::stats::{choose, estimate, permutation_p, ratio, rejected};
 
 /// How far a figure may get worse before it counts, relative.
 const TOLERANCE: f64 = 0.03;
@@ -18,6 +18,10 @@ pub struct Change {
     pub cell: CellKey,
     /// Which figure.
     pub figure: &'static str,
+    /// What it was in the first.
+    pub before: Estimate,
+    /// What it is in the second.
+    pub after: Estimate,
     /// The second over the first.
     pub ratio: Estimate,
     /// Proven to be worse by more than 3 %: the whole interval says so, and so does a permutation test of all cells.
@@ -29,11 +33,12 @@ pub struct Change {
 /// A figure: its name, whether more is better, and how it is read.
 type Figure = (&'static str, bool, fn(&Run) -> Option<f64>);
 
-const FIGURES: [Figure; 4] = [
+const FIGURES: [Figure; 5] = [
     ("clients held", true, Run::clients),
     ("requests per second", true, Run::rate),
-    ("CPU per request", false, Run::cpu),
-    ("p99", false, Run::p99),
+    ("CPU us per request", false, Run::cpu),
+    ("p99 us", false, Run::p99),
+    ("peak MiB", false, |run| Some(run.peak_rss()? / 1_048_576.0)),
 ];
 
 /// Every figure of every cell that both results have.
@@ -44,11 +49,14 @@ pub fn compare(first: &Results, second: &Results) -> Vec<Change> {
         for (figure, more, get) in FIGURES {
             let (before, after) = (first.values(&cell.key, get), second.values(&cell.key, get));
             let Some(ratio) = ratio(&after, &before, second.seed) else { continue };
+            let medians = estimate(&before, first.seed).zip(estimate(&after, second.seed));
+            let Some(medians) = medians else { continue };
             // Without an interval nothing is proven.
             let low = ratio.high.is_some_and(|high| high < 1.0 - TOLERANCE);
             let high = ratio.low.is_some_and(|low| low > 1.0 + TOLERANCE);
             let (worse, better) = if more { (low, high) } else { (high, low) };
-            changes.push(Change { cell: cell.key.clone(), figure, ratio, worse, better });
+            let (cell, (was, is)) = (cell.key.clone(), medians);
+            changes.push(Change { cell, figure, before: was, after: is, ratio, worse, better });
             chances.push(permutation_p(&before, &after, second.seed));
         }
     }
@@ -64,18 +72,12 @@ pub fn compare(first: &Results, second: &Results) -> Vec<Change> {
 pub fn text(first: &Results, second: &Results, changes: &[Change]) -> String {
     let mut text = format!("{}\n  first   {}  {}\n", second.title, first.started, first.command);
     text += &format!("  second  {}  {}\n\n", second.started, second.command);
-    for (name, before) in &first.environment {
-        match second.environment.iter().find(|(other, _)| other == name) {
-            Some((_, after)) if after != before => {
-                text += &format!("  {name}: {} -> {}\n", line(before), line(after));
-            }
-            _ => {}
-        }
-    }
+    text += &hosts(first, second);
     let show = |change: &Change, word: &str| {
-        let Change { cell, figure, ratio, .. } = change;
-        let interval = interval(ratio, " to ");
-        format!("{word:<7} {cell}: {figure} {} x [{interval}]\n", number(ratio.median))
+        let Change { cell, figure, ratio, before, after, .. } = change;
+        let said = |of: &Estimate| format!("{} [{}]", number(of.median), interval(of, " to "));
+        let factor = format!("{} x [{}]", number(ratio.median), interval(ratio, " to "));
+        format!("{word:<7} {cell}: {figure} {factor}, from {} to {}\n", said(before), said(after))
     };
     let is_unclear = |change: &Change| change.ratio.interval().is_none();
     if changes.iter().any(is_unclear) {
@@ -98,6 +100,33 @@ pub fn text(first: &Results, second: &Results, changes: &[Change]) -> String {
         }
     }
     text + &proven + &rest
+}
+
+/// What is not the same where the two ran, and what only one of them has recorded.
+fn hosts(first: &Results, second: &Results) -> String {
+    let of = |results: &Results, name: &str| {
+        results.environment.iter().find(|(other, _)| other == name).map(|(_, value)| line(value))
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in first.environment.iter().chain(&second.environment) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let not_recorded = || "not recorded".to_owned();
+    let differs = |name: &&str| {
+        let value = |results: &Results| results.environment.iter().find(|(other, _)| other == name).cloned();
+        value(first) != value(second)
+    };
+    let row = |name: &str| {
+        let (before, after) = (of(first, name), of(second, name));
+        format!(
+            "  {name}: {} -> {}\n",
+            before.unwrap_or_else(not_recorded),
+            after.unwrap_or_else(not_recorded)
+        )
+    };
+    names.into_iter().filter(differs).map(row).collect()
 }
 
 /// The smallest chance that a permutation test of so many rounds can give: that of the one order out of all, on either side.
@@ -150,6 +179,26 @@ mod tests {
     }
 
     #[test]
+    fn both_medians_are_told_with_their_intervals() {
+        let (first, second) = (results(1.0), results(0.8));
+        let said = text(&first, &second, &compare(&first, &second));
+        let rate =
+            "requests per second 0.80 x [0.80 to 0.80], from 1,004 [1,000 to 1,008] to 803 [800 to 806]";
+        assert!(said.contains(rate), "{said}");
+    }
+
+    #[test]
+    fn what_only_one_side_has_recorded_is_told_too() {
+        let (mut first, mut second) = (results(1.0), results(1.0));
+        let row = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        first.environment = vec![row("kernel", "6.1"), row("cpu", "x"), row("ab", "2.3")];
+        second.environment = vec![row("cpu", "x"), row("kernel", "6.2"), row("wrk", "4.1")];
+        let said = text(&first, &second, &[]);
+        let rows: Vec<&str> = said.lines().filter(|line| line.contains(" -> ")).collect();
+        assert_eq!(rows, ["  kernel: 6.1 -> 6.2", "  ab: 2.3 -> not recorded", "  wrk: not recorded -> 4.1"]);
+    }
+
+    #[test]
     fn too_few_rounds_to_prove_anything_are_said_to_be_so() {
         let (mut first, mut second) = (results(1.0), results(0.5));
         assert!((least_chance(&first, &second) - 2.0 / 252.0).abs() < 1e-12);
@@ -157,7 +206,7 @@ mod tests {
         assert!((least_chance(&first, &second) - 0.1).abs() < 1e-12);
         let said = text(&first, &second, &compare(&first, &second));
         assert!(
-            said.contains("3 and 3 rounds are too few to prove a single figure of 6 different"),
+            said.contains("3 and 3 rounds are too few to prove a single figure of 8 different"),
             "{said}"
         );
     }

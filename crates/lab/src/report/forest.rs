@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::chart::Chart;
-use super::floor::FLOOR;
+use super::floor::{self, FLOOR};
 use super::format::{estimate, number};
 use crate::key::CellKey;
-use crate::results::{Cell, Results};
+use crate::results::{Cell, Results, fastest};
 
 /// Contenders that a chart shows: the best ones.
 const MOST_CONTENDERS: usize = 16;
@@ -23,16 +23,24 @@ pub(super) fn forests(results: &Results) -> Vec<Chart> {
         groups.entry(cell.key.without_contender()).or_default().push(cell);
     }
     let groups = groups.into_iter().filter(|(_, cells)| cells.len() > 1).take(MOST);
-    groups.enumerate().map(|(number_of, (key, cells))| forest(number_of, &key, cells)).collect()
+    groups.enumerate().map(|(number_of, (key, cells))| forest(results, number_of, &key, cells)).collect()
 }
 
-fn forest(number_of: usize, key: &CellKey, mut cells: Vec<&Cell>) -> Chart {
+/// The rate of the floor under the same load over that of the best of some contenders.
+fn floor_of(results: &Results, cells: &[&Cell]) -> Option<f64> {
+    let best = fastest(cells.iter().copied().filter(|cell| cell.held.is_none()))?;
+    let is_floor = |cell: &&Cell| cell.key.target == FLOOR;
+    let floor = cells.iter().copied().find(is_floor).or_else(|| floor::beneath(results, &best.key))?;
+    Some(floor.requests_per_second.median / best.requests_per_second.median)
+}
+
+fn forest(results: &Results, number_of: usize, key: &CellKey, mut cells: Vec<&Cell>) -> Chart {
     let (what, leads) =
         if key.is_searched() { ("Clients held", "holds most") } else { ("Rate", "is fastest") };
     let ratio = |cell: &Cell| cell.ratio_to_best.map_or(0.0, |ratio| ratio.median);
     cells.sort_by(|a, b| ratio(b).total_cmp(&ratio(a)));
     let all = cells.len();
-    let floor = cells.iter().find(|cell| cell.key.target == FLOOR).map(|cell| ratio(cell));
+    let floor = floor_of(results, &cells);
     cells.truncate(MOST_CONTENDERS);
     let tied = cells.iter().filter(|cell| cell.tied_best).count();
     let more =

@@ -127,7 +127,7 @@ fn heat(
     let unmeasured = all_at(&mut grid.unmeasured.iter().copied());
     let mut finding = standing.finding() + " The frame is about the best, and what cannot be told from it.";
     if !once.is_empty() {
-        finding += " A dot is on what one round alone tells of.";
+        finding += " A dot is on what cannot be compared, for want of a second round.";
     }
     if !unmeasured.is_empty() {
         let all = data.len() + unmeasured.len();

@@ -81,10 +81,14 @@ fn overall(results: &Results) -> Option<String> {
     let most = wins.iter().map(|(_, count)| *count).max()?;
     let names: Vec<&str> =
         wins.iter().filter(|(_, count)| *count == most).map(|(name, _)| name.as_str()).collect();
+    let (named, more) = names.split_at(names.len().min(MOST_NAMED));
+    let named = match more.len() {
+        0 => list(named),
+        more => format!("{} and {more} more", named.join(", ")),
+    };
     let verb = if names.len() == 1 { "is" } else { "are each" };
     Some(format!(
-        "{} {verb} fastest, or not to be told from the fastest, in {most} of {conditions} conditions.",
-        list(&names)
+        "{named} {verb} fastest, or not to be told from the fastest, in {most} of {conditions} conditions."
     ))
 }
 
