@@ -4,6 +4,7 @@ mod accept;
 mod balance;
 mod block;
 pub mod buf;
+pub mod child;
 pub mod clock;
 pub mod counter;
 pub mod driver;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use engine::child::with_all_signals;
 use load::Switch;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -192,6 +193,8 @@ fn spawn(file: &Path, words: &[String], log: &Path, cores: &CpuSet, group: Pid) 
     let mut command = Command::new(file);
     command.args(words).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.process_group(group.as_raw_nonzero().get());
+    // This process waits for the signals that ask for an end, and has blocked them.
+    with_all_signals(&mut command);
     // A child inherits the cores of the thread that starts it, so a thread of its own goes there first.
     let start = move || {
         sched_setaffinity(None, cores)?;

@@ -100,6 +100,20 @@ fn an_experiment_leaves_its_results_and_no_server() {
 }
 
 #[test]
+fn a_server_can_be_asked_to_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
+    // It is no server, and says which signals are kept from it: SIGTERM would never arrive at one that does not look.
+    let text = "title = \"t\"\npaths = [\"/x\"]\nconnections = [1]\nrounds = 1\nduration_s = 0.2\n\
+                [[file]]\npath = \"x\"\nbytes = 1\n\
+                [[target]]\nname = \"x\"\ncommand = [\"grep\", \"SigBlk\", \"/proc/self/status\"]\n";
+    fs::write(&plan, text).unwrap();
+    plimsoll().args(["lab", "run"]).arg(&plan).arg("--out").arg(&out).output().unwrap();
+    let log = fs::read_to_string(out.join("logs/00000-x/log")).unwrap();
+    assert_eq!(log, "SigBlk:\t0000000000000000\n");
+}
+
+#[test]
 fn the_report_is_whole_and_draws_its_charts_in_a_browser() {
     let dir = tempfile::tempdir().unwrap();
     let (_, out) = run(dir.path());
