@@ -123,7 +123,7 @@ pub struct Target {
     /// Files that are written to `{dir}` before it starts, by name, with the same words filled in.
     #[serde(default)]
     pub config: BTreeMap<String, String>,
-    /// A program it needs beside the first word of its command.
+    /// A program that it needs beside the first word of its command, or any file that it needs, by its whole path.
     pub needs: Option<String>,
     /// How to install it, for those who have not.
     pub install: Option<String>,
