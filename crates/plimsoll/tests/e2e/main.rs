@@ -9,6 +9,7 @@ mod capacity;
 mod cli;
 mod clients;
 mod common;
+mod experiments;
 mod family;
 mod faults;
 mod lab;

@@ -317,38 +317,3 @@ fn more_clients_than_a_process_can_have_are_spread_over_several_and_wait_their_t
         assert!(outcome["client"]["cpu_s"].as_f64().unwrap() > 0.0, "{engine}: of the processes");
     }
 }
-
-#[test]
-fn the_sources_experiments_run_for_a_few_seconds_each() {
-    // A profile, and a server that settles, take longer.
-    let longer = [("recovery", "14s"), ("oscillation", "19s")];
-    let short = [
-        "reactor-study",
-        "reactor-clients",
-        "reactor-open",
-        "auto",
-        "overload",
-        "thread-pool-scaling",
-        "fast-slow",
-        "ten-thousand",
-        "server-comparison",
-        "highest-concurrency",
-        "noise",
-    ]
-    .map(|name| (name, "6s"));
-    for (name, budget) in short.into_iter().chain(longer) {
-        let dir = tempfile::tempdir().unwrap();
-        let out = dir.path().join("out");
-        let mut run = plimsoll();
-        run.args(["lab", "run", name, "--quick", "--budget", budget, "--out"]).arg(&out);
-        let said = run.output().unwrap();
-        let results = results(&out);
-        // A goal that is missed in so short a time says nothing.
-        let has_goals = !results["budgets"].as_array().unwrap().is_empty();
-        assert!(said.status.success() || has_goals && said.status.code() == Some(1), "{name}: {said:?}");
-        assert!(!results["cells"].as_array().unwrap().is_empty(), "{name}: {said:?}");
-        let runs = results["runs"].as_array().unwrap();
-        assert!(runs.iter().any(|run| run["failure"].is_null()), "{name}: {said:?}");
-        assert!(!results["question"].as_str().unwrap().is_empty() && out.join("results.sqlite").exists());
-    }
-}
