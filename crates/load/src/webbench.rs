@@ -6,6 +6,7 @@
 //! load's own cost (a thread is switched to and made for less than a process), and that times are recorded, where Webbench
 //! only counts. More clients than one process may have threads are spread over several.
 
+mod answer;
 mod limits;
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,6 +23,8 @@ use engine::{Stop as Switch, clock};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{SocketFlags, connect};
+
+use self::answer::Reading;
 
 use crate::common::Common;
 use crate::error::Error;
@@ -214,7 +217,7 @@ impl Job {
         let mut stream = self.connect(index)?;
         phases.connect = Some(start.elapsed());
         stream.write_all(&self.request).map_err(|error| fault(&error, Fault::SendTimeout))?;
-        let (mut piece, mut received, mut code) = ([0; PIECE], 0, None);
+        let (mut piece, mut received, mut answer) = ([0; PIECE], 0, Reading::default());
         loop {
             let late = if received == 0 { Fault::FirstByteTimeout } else { Fault::TransferTimeout };
             match stream.read(&mut piece) {
@@ -223,8 +226,8 @@ impl Job {
                 Ok(count) => {
                     if received == 0 {
                         phases.first_byte = Some(start.elapsed());
-                        code = status(&piece[..count]);
                     }
+                    answer.take(&piece[..count])?;
                     received += count as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -234,7 +237,7 @@ impl Job {
         if received == 0 {
             return Err(Fault::ClosedEarly);
         }
-        Ok((code.ok_or(Fault::Malformed)?, received))
+        Ok((answer.end()?, received))
     }
 
     fn connect(&self, index: u32) -> Result<TcpStream, Fault> {
@@ -266,21 +269,9 @@ fn fault(error: &io::Error, late: Fault) -> Fault {
     }
 }
 
-/// The status of an answer that begins like this.
-fn status(head: &[u8]) -> Option<u16> {
-    let rest = head.strip_prefix(b"HTTP/1.")?;
-    std::str::from_utf8(rest.get(2..5)?).ok()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_status_is_read_from_the_beginning_of_an_answer() {
-        assert_eq!(status(b"HTTP/1.0 404 Not Found\r\n"), Some(404));
-        assert_eq!([status(b"HTTP/1.1"), status(b"HTTP/1.1 20"), status(b"SSH-2.0-x 200")], [None; 3]);
-    }
 
     #[test]
     fn a_load_that_such_clients_cannot_make_is_refused() {

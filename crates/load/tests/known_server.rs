@@ -353,6 +353,8 @@ fn clients_that_block_count_what_a_server_answers_and_what_it_does_not() {
     assert_eq!(outcome.bytes_received, outcome.requests * 24);
     assert!(outcome.response_time_us.min >= 50_000 && outcome.connect_us.count > 0, "{outcome:?}");
     assert_eq!((outcome.threads, outcome.duration_s), (40, 1.0));
+    let cut = of(closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"), 0.3);
+    assert!(cut.requests == 0 && cut.errors.short_response > 0, "{cut:?}");
     let silent = of(closing_after(b""), 0.3);
     assert!(silent.requests == 0 && silent.errors.closed_early > 0, "{silent:?}");
     let wrong = of(closing_after(b"SSH-2.0-x\r\n"), 0.3);
