@@ -198,6 +198,7 @@ mod tests {
             ("rate>500", true),
             // Nobody knows it.
             ("p99.9<1h", true),
+            ("p99.999<1h", true),
         ] {
             assert_eq!(missed(text), expected, "{text}");
         }

@@ -134,6 +134,8 @@ pub fn judge(outcome: &Outcome) -> Verdict {
         verdict.invalid("no request was answered in the time that was measured".into());
     } else if bad * 2 > all {
         verdict.invalid(format!("{bad} of {all} answers have an error status"));
+    } else if outcome.errors.total() * 2 > all {
+        verdict.invalid(format!("{} of {all} requests got no proper answer", outcome.errors.total()));
     }
     GATES.iter().filter_map(|gate| (gate.check)(outcome)).for_each(|reason| verdict.suspect(reason));
     verdict
@@ -414,5 +416,8 @@ mod tests {
             "INVALID"
         );
         assert_eq!(word_and_reasons(|outcome| outcome.requests = 0).0, "INVALID");
+        // A connection that is reset at once flatters the rate as an error page does.
+        assert_eq!(word_and_reasons(|outcome| outcome.errors.reset = 1001).0, "INVALID");
+        assert_eq!(word_and_reasons(|outcome| outcome.errors.reset = 1000).0, "SUSPECT");
     }
 }
