@@ -68,7 +68,10 @@ impl Job {
         let mut recorder = self.recorder.borrow_mut();
         match answer.wrong {
             Some(fault) => recorder.wrong(answer.code, fault, times),
-            None => recorder.response(answer.code, answer.bytes, times),
+            None => {
+                recorder.content(answer.content, times.end);
+                recorder.response(answer.code, answer.bytes, times);
+            }
         }
         self.ended(answer.wrong.is_none());
     }

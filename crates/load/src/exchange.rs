@@ -34,6 +34,8 @@ impl Manner {
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) bytes: u64,
+    /// Those of its content.
+    pub(crate) content: u64,
     pub(crate) keep_alive: bool,
     /// It is not the answer that was expected.
     pub(crate) wrong: Option<Fault>,
@@ -96,14 +98,14 @@ impl<D: Driver> Exchange<'_, D> {
             self.take_time(received, late).await?;
         };
         let mut body = Body::of(&self.manner.expected);
-        bytes += match head.framing {
+        let content = match head.framing {
             AnswerFraming::None => 0,
             AnswerFraming::Length(length) => self.receive_length(length, &mut body).await?,
             AnswerFraming::Chunked => self.receive_chunked(&mut body).await?,
             AnswerFraming::UntilClose => self.receive_rest(&mut body).await?,
         };
         let wrong = self.manner.expected.wrong(head.code, body, self.manner.to_head);
-        Ok(Answer { code: head.code, bytes, keep_alive: head.keep_alive, wrong })
+        Ok(Answer { code: head.code, bytes: bytes + content, content, keep_alive: head.keep_alive, wrong })
     }
 
     fn parse(&self) -> Result<Option<(AnswerHead, usize)>, Fault> {

@@ -45,6 +45,9 @@ pub struct Outcome {
     pub offered: Option<Offered>,
     /// Bytes received while measuring, heads included.
     pub bytes_received: u64,
+    /// Those of them that are content, as it was sent: in chunks with what frames them. 0 for a load of blocking clients.
+    #[serde(default)]
+    pub content_bytes: u64,
     /// `bytes_received / duration_s`.
     pub bytes_per_second: f64,
     /// Response time, in microseconds, to the last byte of a response. In a closed loop from the start of sending a request
@@ -123,6 +126,7 @@ impl Outcome {
             censored: 0,
             offered: None,
             bytes_received: 0,
+            content_bytes: 0,
             bytes_per_second: 0.0,
             response_time_us: Distribution::default(),
             response_time_histogram: String::new(),
@@ -222,7 +226,7 @@ pub struct Offered {
 /// A distribution of times in microseconds, read from a high dynamic range histogram (3 digits).
 ///
 /// A percentile is `None` (`null` in JSON) where fewer than 100 samples lie beyond it, since it would then
-/// be read from a handful of samples; the maximum is always exact.
+/// be read from a handful of samples; the maximum is always exact (of logs that were merged: to the digits that they have).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Samples.

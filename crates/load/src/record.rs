@@ -87,6 +87,13 @@ impl Recorder {
         self.second.times.saturating_record(us);
     }
 
+    /// Counts the content of a response that came while measuring.
+    pub(crate) fn content(&mut self, bytes: u64, end: Instant) {
+        if self.from <= end && self.until.is_none_or(|until| end <= until) {
+            self.recorded.content += bytes;
+        }
+    }
+
     /// Counts a response that came while measuring, to a request that was due before: in an open loop under overload they are
     /// what the server does with all its time.
     fn carried_over(&mut self, bytes: u64, end: Instant) {

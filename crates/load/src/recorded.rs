@@ -1,6 +1,7 @@
 //! What was recorded: by one thread, by one process, or by all of a load, which add up exactly.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -40,6 +41,8 @@ pub(crate) struct Recorded {
     #[serde(default)]
     pub(crate) ended_late: u64,
     pub(crate) bytes: u64,
+    #[serde(default)]
+    pub(crate) content: u64,
     pub(crate) statuses: Statuses,
     /// Those of answers that are errors since another status was expected.
     pub(crate) unexpected: Statuses,
@@ -60,6 +63,7 @@ impl Recorded {
         self.due_late += other.due_late;
         self.ended_late += other.ended_late;
         self.bytes += other.bytes;
+        self.content += other.content;
         self.statuses.add(&other.statuses);
         self.unexpected.add(&other.unexpected);
         self.errors.add(&other.errors);
@@ -67,41 +71,71 @@ impl Recorded {
     }
 }
 
+/// Times in microseconds: a histogram, and the longest as it was.
+#[derive(Clone)]
+pub(crate) struct Counted {
+    histogram: Histogram<u64>,
+    longest: u64,
+}
+
+impl Counted {
+    pub(crate) fn saturating_record(&mut self, us: u64) {
+        self.histogram.saturating_record(us);
+        self.longest = self.longest.max(us);
+    }
+
+    /// Adds others: bucket by bucket, exactly.
+    fn add(&mut self, other: &Counted) {
+        self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
+        self.longest = self.longest.max(other.longest);
+    }
+
+    /// The distribution, with the longest as it was.
+    pub(crate) fn distribution(&self) -> Distribution {
+        Distribution { max: self.longest, ..distribution(&self.histogram) }
+    }
+}
+
+impl Deref for Counted {
+    type Target = Histogram<u64>;
+
+    fn deref(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+}
+
 /// Histograms of times, in microseconds.
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(into = "[String; 8]", try_from = "[String; 8]")]
+#[serde(into = "[(String, u64); 8]", try_from = "[(String, u64); 8]")]
 pub(crate) struct Histograms {
     /// From when a request was due to the end of its answer.
-    pub(crate) response: Histogram<u64>,
+    pub(crate) response: Counted,
     /// From when it was sent to the end of its answer; only in an open loop, where that is another thing.
-    pub(crate) service: Histogram<u64>,
+    pub(crate) service: Counted,
     /// From when it was due to when it was sent; only in an open loop.
-    pub(crate) lag: Histogram<u64>,
-    pub(crate) connect: Histogram<u64>,
-    pub(crate) first_byte: Histogram<u64>,
+    pub(crate) lag: Counted,
+    pub(crate) connect: Counted,
+    pub(crate) first_byte: Counted,
     /// From the first byte of the answer to the last.
-    pub(crate) transfer: Histogram<u64>,
+    pub(crate) transfer: Counted,
     /// From when a request that came to nothing was due to when that was known.
-    pub(crate) failed: Histogram<u64>,
+    pub(crate) failed: Counted,
     /// What of `response` is in no second: of answers that came after the end, or not at all.
-    pub(crate) late: Histogram<u64>,
+    pub(crate) late: Counted,
 }
 
 impl Histograms {
     /// All of them, in the order of the fields.
-    fn all(&self) -> [&Histogram<u64>; 8] {
+    fn all(&self) -> [&Counted; 8] {
         let Histograms { response, service, lag, connect, first_byte, transfer, failed, late } = self;
         [response, service, lag, connect, first_byte, transfer, failed, late]
     }
 
-    /// Adds others: bucket by bucket, exactly.
     fn add(&mut self, other: &Histograms) {
-        for (sum, part) in self.all_mut().into_iter().zip(other.all()) {
-            sum.add(part).expect("all histograms have the same bounds");
-        }
+        self.all_mut().into_iter().zip(other.all()).for_each(|(sum, part)| sum.add(part));
     }
 
-    fn all_mut(&mut self) -> [&mut Histogram<u64>; 8] {
+    fn all_mut(&mut self) -> [&mut Counted; 8] {
         let Histograms { response, service, lag, connect, first_byte, transfer, failed, late } = self;
         [response, service, lag, connect, first_byte, transfer, failed, late]
     }
@@ -109,30 +143,31 @@ impl Histograms {
 
 impl Default for Histograms {
     fn default() -> Self {
-        Histograms::from([(); 8].map(|()| histogram(DIGITS)))
+        Histograms::from([(); 8].map(|()| Counted { histogram: histogram(DIGITS), longest: 0 }))
     }
 }
 
-impl From<Histograms> for [String; 8] {
+impl From<Histograms> for [(String, u64); 8] {
     fn from(histograms: Histograms) -> Self {
-        histograms.all().map(hdr::encode)
+        histograms.all().map(|times| (hdr::encode(times), times.longest))
     }
 }
 
-impl TryFrom<[String; 8]> for Histograms {
+impl TryFrom<[(String, u64); 8]> for Histograms {
     type Error = hdr::BadLog;
 
-    fn try_from(texts: [String; 8]) -> Result<Self, hdr::BadLog> {
+    fn try_from(texts: [(String, u64); 8]) -> Result<Self, hdr::BadLog> {
         let mut sum = Histograms::default();
-        for (sum, text) in sum.all_mut().into_iter().zip(&texts) {
-            sum.add(hdr::decode(text)?).map_err(|error| hdr::BadLog(error.to_string()))?;
+        for (sum, (text, longest)) in sum.all_mut().into_iter().zip(&texts) {
+            sum.histogram.add(hdr::decode(text)?).map_err(|error| hdr::BadLog(error.to_string()))?;
+            sum.longest = *longest;
         }
         Ok(sum)
     }
 }
 
-impl From<[Histogram<u64>; 8]> for Histograms {
-    fn from(all: [Histogram<u64>; 8]) -> Self {
+impl From<[Counted; 8]> for Histograms {
+    fn from(all: [Counted; 8]) -> Self {
         let [response, service, lag, connect, first_byte, transfer, failed, late] = all;
         Histograms { response, service, lag, connect, first_byte, transfer, failed, late }
     }
@@ -239,8 +274,8 @@ mod tests {
     #[test]
     fn what_another_process_recorded_arrives_whole() {
         let mut recorded = Recorded { requests: 3, last: Duration::from_millis(1500), ..Recorded::default() };
-        recorded.histograms.response.record(40).unwrap();
-        recorded.histograms.failed.record(7).unwrap();
+        recorded.histograms.response.saturating_record(14_995_001);
+        recorded.histograms.failed.saturating_record(7);
         recorded.statuses.count(404, 2);
         let text = serde_json::to_string(&recorded).unwrap();
         let mut sum: Recorded = serde_json::from_str(&text).unwrap();
@@ -248,6 +283,8 @@ mod tests {
         assert_eq!((sum.requests, sum.last), (6, recorded.last));
         assert_eq!((sum.histograms.response.len(), sum.histograms.failed.max()), (2, 7));
         assert_eq!(BTreeMap::from(sum.statuses), BTreeMap::from([(404, 4)]));
+        // Three digits would make 14.999 s of it.
+        assert_eq!(sum.histograms.response.distribution().max, 14_995_001);
         let broken = text.replacen("HIST", "LIST", 1);
         assert!(broken != text && serde_json::from_str::<Recorded>(&broken).is_err());
     }

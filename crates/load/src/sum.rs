@@ -6,7 +6,7 @@ use crate::hdr::encode;
 use crate::outcome::{Client, Offered, Outcome};
 use crate::plan::Plan;
 use crate::progress::Window;
-use crate::recorded::{Recorded, distribution};
+use crate::recorded::Recorded;
 use crate::verdict::judge;
 use crate::watch::Seen;
 
@@ -31,16 +31,17 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, driver: &
         censored: recorded.censored,
         offered: offered(plan, &recorded, duration_s),
         bytes_received: *bytes,
+        content_bytes: recorded.content,
         bytes_per_second: per_second(*bytes),
-        response_time_us: distribution(&histograms.response),
+        response_time_us: histograms.response.distribution(),
         response_time_histogram: encode(&histograms.response),
         late_histogram: Some(&histograms.late)
             .filter(|late| !late.is_empty())
-            .map_or_else(String::new, encode),
-        connect_us: distribution(&histograms.connect),
-        first_byte_us: distribution(&histograms.first_byte),
-        transfer_us: distribution(&histograms.transfer),
-        failed_us: distribution(&histograms.failed),
+            .map_or_else(String::new, |late| encode(late)),
+        connect_us: histograms.connect.distribution(),
+        first_byte_us: histograms.first_byte.distribution(),
+        transfer_us: histograms.transfer.distribution(),
+        failed_us: histograms.failed.distribution(),
         errors: recorded.errors,
         client: Client {
             cpu_s: cpu.as_secs_f64(),
@@ -70,8 +71,8 @@ fn offered(plan: &Plan, recorded: &Recorded, duration_s: f64) -> Option<Offered>
             due_in_second_half: recorded.due_late,
             ended_in_second_half: recorded.ended_late,
             due_per_second: if duration_s > 0.0 { due as f64 / duration_s } else { 0.0 },
-            service_time_us: distribution(&histograms.service),
-            send_lag_us: distribution(&histograms.lag),
+            service_time_us: histograms.service.distribution(),
+            send_lag_us: histograms.lag.distribution(),
         }
     })
 }

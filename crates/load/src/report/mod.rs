@@ -6,6 +6,8 @@ mod wrk;
 
 use std::fmt::{self, Write};
 
+use hdrhistogram::Histogram;
+
 use crate::outcome::{Distribution, Outcome};
 use crate::plan::{Arrivals, Spacing};
 use crate::sample::ServerUse;
@@ -13,6 +15,29 @@ use crate::sample::ServerUse;
 pub use ab::ab;
 pub use csv::csv;
 pub use wrk::wrk;
+
+/// The response times of an outcome, for forms that tell more of them than it does.
+pub(crate) struct Samples(Option<Histogram<u64>>);
+
+impl Samples {
+    pub(crate) fn of(outcome: &Outcome) -> Samples {
+        let times = crate::hdr::decode(&outcome.response_time_histogram).ok();
+        Samples(times.filter(|times| !times.is_empty()))
+    }
+
+    /// The time in microseconds that so many of them took at most, however few there are.
+    pub(crate) fn at(&self, part: f64) -> Option<u64> {
+        self.0.as_ref().map(|times| times.value_at_quantile(part))
+    }
+
+    /// The share of those that took from one time to another, in microseconds.
+    fn within(&self, from: f64, to: f64) -> f64 {
+        let count = |times: &Histogram<u64>| {
+            times.count_between(from.max(0.0) as u64, to.max(0.0) as u64) as f64 / times.len() as f64
+        };
+        self.0.as_ref().map_or(0.0, count)
+    }
+}
 
 /// The whole outcome in some lines of text.
 pub fn text(outcome: &Outcome) -> String {
@@ -200,5 +225,69 @@ mod tests {
             [bytes(0.0), bytes(1023.0), bytes(1536.0), bytes(3e9)],
             ["0 B", "1023 B", "1.50 KiB", "2.79 GiB"]
         );
+    }
+
+    /// A load of 200 requests, a second of which had 150: half took a millisecond, half 3.
+    fn known() -> Outcome {
+        let mut times = Histogram::<u64>::new_with_bounds(1, 3_600_000_000, 3).unwrap();
+        times.record_n(1_000, 100).unwrap();
+        times.record_n(3_000, 100).unwrap();
+        let mut outcome = Outcome::empty(&crate::Plan::new("http://127.0.0.1:81/a/b"));
+        outcome.response_time_us = crate::recorded::distribution(&times);
+        outcome.response_time_histogram = crate::hdr::encode(&times);
+        (outcome.requests, outcome.duration_s, outcome.requests_per_second) = (200, 2.0, 100.0);
+        (outcome.content_bytes, outcome.bytes_received, outcome.threads) = (2_000, 4_000, 1);
+        outcome.statuses.insert(200, 200);
+        let second =
+            |at_s, requests| crate::Second { at_s, requests, length_s: 1, ..crate::Second::default() };
+        outcome.timeline = vec![second(0, 150), second(1, 50)];
+        outcome
+    }
+
+    #[test]
+    fn what_ab_prints_is_there_line_for_line() {
+        let text = ab(&known());
+        for line in [
+            "Server Hostname:        127.0.0.1",
+            "Server Port:            81",
+            "Document Path:          /a/b",
+            "Document Length:        10 bytes",
+            "Complete requests:      200",
+            "Failed requests:        0",
+            "HTML transferred:       2000 bytes",
+            "Time per request:       2.001 [ms] (mean)",
+            "Connect:        0    0   0.0      0       0",
+            "Processing:     1    2   1.0      1       3",
+            "Total:          1    2   1.0      1       3",
+            "  50%      1",
+            "  66%      3",
+            "  80%      3",
+            "  98%      3",
+            "  99%      3",
+            " 100%      3 (longest request)",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
+        let mut failed = known();
+        (failed.errors.reset, failed.errors.connect_refused, failed.errors.first_byte_timeout) = (3, 2, 1);
+        assert!(ab(&failed).contains("   (Connect: 2, Receive: 3, Length: 0, Exceptions: 1)\n"));
+    }
+
+    #[test]
+    fn what_wrk_prints_is_there_line_for_line() {
+        let text = wrk(&known());
+        for line in [
+            "Running 2s test @ http://127.0.0.1:81/a/b",
+            "  1 threads and 64 connections",
+            "  Thread Stats   Avg      Stdev     Max   +/- Stdev",
+            "    Latency     2.00ms    1.00ms   3.00ms  100.00%",
+            "    Req/Sec   100.00     50.00   150.00    100.00%",
+            "     50%    1.00ms",
+            "     99%    3.00ms",
+            "  200 requests in 2.00s, 3.91KB read",
+            "Requests/sec:    100.00",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
     }
 }
