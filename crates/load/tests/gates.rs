@@ -1,9 +1,10 @@
-//! Every gate of the verdict, provoked: a real load that has the fault raises that suspicion, and where that does not hang
-//! on the quiet of this host, the same load without it does not. Two cannot be provoked here: time that the host's own host takes away, and a busy client (which needs a server
-//! that is faster than the generator); their arithmetic is tested beside it.
+//! The gates of the verdict that a load can provoke: a real load that has the fault raises that suspicion, and where that does not
+//! hang on the quiet of this host, the same load without it does not. The others are tested by their arithmetic, beside it
+//! (docs/validity.md says which).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -97,6 +98,13 @@ fn errors_raise_suspicion() {
     assert!(says(&faulty, "requests failed"), "{:?}", faulty.verdict);
     let refused = load(server(|_| b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"), |_| ());
     assert_eq!(refused.verdict.word(), "INVALID");
+    // An answer, and then as many ends of connections without one as there are connections: mostly ends.
+    let answers = AtomicU64::new(0);
+    let ends = load(
+        server(move |_| if answers.fetch_add(1, Ordering::Relaxed) % 3 == 0 { OK } else { b"" }),
+        |_| (),
+    );
+    assert!(ends.verdict.word() == "INVALID" && says(&ends, "got no proper answer"), "{:?}", ends.verdict);
     let fine = load(slow(Duration::from_millis(1)), |_| ());
     assert!(!says(&fine, "requests failed"), "{:?}", fine.verdict);
 }
