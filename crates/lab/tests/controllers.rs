@@ -4,19 +4,23 @@
 //! test run has time for, and prints the distribution.
 
 use engine::{Kind, Model, Topology};
-use lab::simulate::{Costs, Law, Load, Observation, Route, Setup, simulate, simulate_with};
+use lab::simulate::{Change, Costs, Law, Load, Observation, Route, Setup, simulate, simulate_with};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use server::auto::{Observation as Seen, PoolSize};
 
 /// Workloads that are tried where nobody asks for more.
-const WORKLOADS: usize = 10;
+const WORKLOADS: u64 = 10;
 
 /// Seconds between two decisions, as in the server.
 const TICK_S: f64 = 0.1;
 
 /// Most workers.
 const MOST: usize = 1024;
+
+fn workloads() -> u64 {
+    std::env::var("PLIMSOLL_WORKLOADS").ok().and_then(|text| text.parse().ok()).unwrap_or(WORKLOADS)
+}
 
 /// A host, and work that sleeps and computes, drawn at random.
 fn workload(seed: u64) -> Setup {
@@ -44,6 +48,7 @@ fn workload(seed: u64) -> Setup {
         costs: Costs { reactor_us: 10.0, handoff_us: 2.0, lock_us: 0.0 },
         load: Load::Closed { connections, think_us: 0.0, client_us: 0.0 },
         mix,
+        change: None,
     }
 }
 
@@ -81,11 +86,47 @@ fn controlled(setup: &Setup) -> (f64, f64) {
     (outcome.throughput, near as f64 / sizes.len() as f64)
 }
 
+/// Seconds of the first work, in which trial upon trial fails if that is its nature; seconds in which the workers for the other
+/// are to be found; and seconds in which it is looked at what they do then.
+const BEFORE_S: f64 = 12.0;
+const WITHIN_S: f64 = 3.0;
+const AFTER_S: f64 = 2.0;
+
+/// A host whose work becomes another: what `seed` draws, and then what the next one does.
+fn changed_workload(seed: u64) -> Setup {
+    let (setup, other) = (workload(2 * seed), workload(2 * seed + 1));
+    let change = Some(Change { at_s: BEFORE_S, mix: other.mix });
+    Setup { warmup_s: BEFORE_S + WITHIN_S, seconds: AFTER_S, change, ..setup }
+}
+
+/// How many were tried, the worst, the one below which 5 % are, and the median.
+fn shares(mut found: Vec<(f64, u64)>) -> String {
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = |share: f64| found[(share * (found.len() - 1) as f64) as usize];
+    format!("{}: least {:?}, 5 % {:.3}, median {:.3}", found.len(), at(0.0), at(0.05).0, at(0.5).0)
+}
+
+#[test]
+fn work_that_changes_has_its_workers_within_three_seconds() {
+    // Half as many: each takes twice as long.
+    let count = workloads().div_ceil(2);
+    let found: Vec<(f64, u64)> = (0..count)
+        .map(|seed| {
+            let setup = changed_workload(seed);
+            let then = Setup { mix: setup.change.clone().unwrap().mix, change: None, ..setup.clone() };
+            (controlled(&setup).0 / best_fixed(&then), seed)
+        })
+        .collect();
+    let slow = found.iter().filter(|(share, _)| *share < 0.9).count();
+    let shares = shares(found);
+    println!("3 s after a change, throughput / best fixed: {shares}");
+    assert!(slow as u64 * 10 <= count, "{slow} below 0.9: {shares}");
+}
+
 #[test]
 fn whatever_the_work_is_its_workers_are_found_and_kept() {
-    let count =
-        std::env::var("PLIMSOLL_WORKLOADS").ok().and_then(|text| text.parse().ok()).unwrap_or(WORKLOADS);
-    let mut found: Vec<(f64, f64, u64)> = (0..count as u64)
+    let count = workloads() as usize;
+    let mut found: Vec<(f64, f64, u64)> = (0..workloads())
         .map(|seed| {
             let setup = workload(seed);
             let (rate, settled) = controlled(&setup);

@@ -110,6 +110,7 @@ fn run(
         costs: known.costs,
         load: Load::Closed { connections, think_us: 0.0, client_us },
         mix: vec![Route { share: 1.0, sleep_us, spin_us, law: Law::Constant }],
+        change: None,
     })
 }
 

@@ -45,6 +45,17 @@ pub struct Setup {
     pub load: Load,
     /// The kinds of requests, by their shares.
     pub mix: Vec<Route>,
+    /// Whether they become others.
+    pub change: Option<Change>,
+}
+
+/// Requests of which each takes something else from a moment on.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// When, in seconds from the start.
+    pub at_s: f64,
+    /// The kinds of requests from then on, by their shares.
+    pub mix: Vec<Route>,
 }
 
 /// What a request costs beside its business time, in microseconds of processor time.
@@ -62,6 +73,16 @@ impl Setup {
     /// Cores that are left to the server.
     fn usable(&self) -> f64 {
         self.cores * (1.0 - self.load_share)
+    }
+
+    /// The kinds of requests, and what they become.
+    fn mixes(&self) -> impl Iterator<Item = &Vec<Route>> {
+        [&self.mix].into_iter().chain(self.change.as_ref().map(|change| &change.mix))
+    }
+
+    /// The kinds of requests at a moment.
+    fn mix_at(&self, now: f64) -> &[Route] {
+        self.change.as_ref().filter(|change| now >= change.at_s).map_or(&self.mix, |change| &change.mix)
     }
 
     /// # Errors
@@ -83,12 +104,13 @@ impl Setup {
         ensure(threads <= MOST_THREADS, "there are too many threads")?;
         let costs = [costs.reactor_us, costs.handoff_us, costs.lock_us];
         ensure(costs.into_iter().all(natural), "costs must not be below 0")?;
-        ensure(
-            self.mix.iter().map(|route| route.share).sum::<f64>() > 0.0,
-            "the mix needs a route with a share above 0",
-        )?;
         let bad = |route: &Route| ![route.share, route.sleep_us, route.spin_us].into_iter().all(natural);
-        ensure(!self.mix.iter().any(bad), "shares and times of routes must not be below 0")?;
+        for mix in self.mixes() {
+            let shares = mix.iter().map(|route| route.share).sum::<f64>();
+            ensure(shares > 0.0, "the mix needs a route with a share above 0")?;
+            ensure(!mix.iter().any(bad), "shares and times of routes must not be below 0")?;
+        }
+        ensure(self.change.as_ref().is_none_or(|change| natural(change.at_s)), "at_s must not be below 0")?;
         self.load.check()?;
         ensure(topology.order != Order::Adaptive, "the adaptive order is not modelled")?;
         let free = costs[0] + costs[1] == 0.0 && !self.load.takes_time();
@@ -100,7 +122,7 @@ impl Setup {
         )?;
         // Otherwise time would stand still while requests go round.
         let takes = |route: &Route| route.share == 0.0 || route.sleep_us + route.spin_us > 0.0;
-        let some = costs[0] > 0.0 || self.load.takes_time() || self.mix.iter().all(takes);
+        let some = costs[0] > 0.0 || self.load.takes_time() || self.mixes().flatten().all(takes);
         ensure(some, "a request must take some time")
     }
 }

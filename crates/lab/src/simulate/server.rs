@@ -216,7 +216,7 @@ impl<'a> Server<'a> {
 
     fn receive(&mut self, reactor: usize, connection: Option<usize>) {
         self.arrivals += 1;
-        let (sleep, spin) = choose(&self.setup.mix, &mut self.dice).draw(&mut self.dice);
+        let (sleep, spin) = choose(self.setup.mix_at(self.now), &mut self.dice).draw(&mut self.dice);
         let request = Request { born: self.now, connection, reactor, sleep, spin, rejected: false };
         let number = match self.free.pop() {
             Some(number) => {

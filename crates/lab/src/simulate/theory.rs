@@ -23,7 +23,18 @@ fn closed(connections: usize) -> Load {
 
 fn setup(topology: Topology, load: Load, mix: Vec<Route>) -> Setup {
     let costs = Costs::default();
-    Setup { seed: 7, seconds: 40.0, warmup_s: 2.0, cores: 64.0, load_share: 0.0, topology, costs, load, mix }
+    Setup {
+        seed: 7,
+        seconds: 40.0,
+        warmup_s: 2.0,
+        cores: 64.0,
+        load_share: 0.0,
+        topology,
+        costs,
+        load,
+        mix,
+        change: None,
+    }
 }
 
 #[track_caller]
@@ -169,6 +180,15 @@ fn a_controller_sees_what_happens_and_changes_the_workers() {
     near(done as f64, 2_000.0, 0.01);
     assert_eq!(seen[25].workers, 5);
     assert!(simulate_with(&setup, 0.0, &mut |_: &Observation| 1).is_err());
+}
+
+#[test]
+fn requests_become_others_at_their_moment() {
+    let change = Change { at_s: 3.0, mix: route(4_000.0, 0.0, Law::Constant) };
+    let setup = setup(topology(1, 8), closed(64), route(1_000.0, 0.0, Law::Constant));
+    let setup = Setup { seconds: 4.0, warmup_s: 1.0, change: Some(change), ..setup };
+    // Two seconds with 8,000 of them in each, and two with 2,000.
+    near(simulate(&setup).unwrap().throughput, 5_000.0, 0.01);
 }
 
 #[test]

@@ -5,6 +5,10 @@
 //! MongoDB's throughput probing, here with a margin that noise does not pass. What must be known of a pool that sleeps: its
 //! requests wait though no processor is busy, and only more workers help.
 
+mod nature;
+
+use nature::Nature;
+
 /// What was seen of a pool in a stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Observation {
@@ -42,6 +46,22 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them, in the order of their declaration.
+    pub(super) const ALL: [Reason; 6] =
+        [Reason::Stalled, Reason::NoGain, Reason::TriesFewer, Reason::Worse, Reason::Idle, Reason::Bounds];
+
+    /// The reason in a word.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Reason::Stalled => "stalled",
+            Reason::NoGain => "no_gain",
+            Reason::TriesFewer => "tries_fewer",
+            Reason::Worse => "worse",
+            Reason::Idle => "idle",
+            Reason::Bounds => "bounds",
+        }
+    }
+
     /// The reason in words.
     pub fn text(self) -> &'static str {
         match self {
@@ -85,6 +105,9 @@ const LOOK_SERVICES: f64 = 4.0;
 const FIRST_PAUSE_S: f64 = 2.0;
 const LONGEST_PAUSE_S: f64 = 64.0;
 
+/// The longest while the processors have time to spare and requests wait: a trial then costs next to nothing.
+const LONGEST_STALL_S: f64 = 16.0;
+
 /// Seconds of idleness after which a pool shrinks.
 const IDLE_S: f64 = 3.0;
 
@@ -94,6 +117,7 @@ pub struct PoolSize {
     least: usize,
     most: usize,
     state: State,
+    nature: Nature,
     /// Seconds until something is tried again, and how long that is after the next failure.
     pause_s: f64,
     next_pause_s: f64,
@@ -155,6 +179,7 @@ impl PoolSize {
             least,
             most: most.max(least),
             state: State::Settled,
+            nature: Nature::default(),
             pause_s: 0.0,
             next_pause_s: FIRST_PAUSE_S,
             fewer_next: false,
@@ -174,6 +199,13 @@ impl PoolSize {
     fn decide(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
         self.pause_s = (self.pause_s - seen.seconds).max(0.0);
         let stalled = seen.waiting > 0 && seen.busy >= ALL * seen.workers as f64;
+        if self.nature.changes(seen) {
+            // What failed before may help now.
+            self.begin_anew();
+        }
+        if stalled && !is_at_its_limit(seen) {
+            self.pause_s = self.pause_s.min(LONGEST_STALL_S);
+        }
         if let Some(shrunk) = self.idle(seen) {
             return Some(shrunk);
         }
@@ -203,8 +235,7 @@ impl PoolSize {
         if self.pause_s > 0.0 {
             return None;
         }
-        let is_at_its_limit = seen.cores_busy >= BUSY && seen.own_busy >= OWN;
-        if is_at_its_limit && (self.fewer_next || !stalled) && seen.workers > self.least {
+        if is_at_its_limit(seen) && (self.fewer_next || !stalled) && seen.workers > self.least {
             self.state = State::Weighing { before: Tally::default() };
             return None;
         }
@@ -261,6 +292,12 @@ impl PoolSize {
         Some((from, Reason::Worse))
     }
 
+    /// Nothing was tried yet with the work as it is.
+    fn begin_anew(&mut self) {
+        (self.state, self.fewer_next) = (State::Settled, false);
+        (self.pause_s, self.next_pause_s) = (0.0, FIRST_PAUSE_S);
+    }
+
     fn failed(&mut self) {
         self.next_pause_s = (self.next_pause_s * 2.0).min(LONGEST_PAUSE_S);
         self.pause_s = self.next_pause_s;
@@ -297,6 +334,11 @@ impl PoolSize {
     pub fn bounds(&mut self, least: usize) {
         self.least = least.min(self.most);
     }
+}
+
+/// Whether the server itself uses all that it may have of the processors.
+fn is_at_its_limit(seen: &Observation) -> bool {
+    seen.cores_busy >= BUSY && seen.own_busy >= OWN
 }
 
 /// How long a request takes a worker, in seconds (Little's law).

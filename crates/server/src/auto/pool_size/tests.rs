@@ -3,6 +3,7 @@
 use super::*;
 
 /// A pool in front of work that sleeps and computes, in closed loop: what workers do in a tenth of a second.
+#[derive(Clone, Copy, Debug)]
 struct Host {
     clients: usize,
     sleep_s: f64,
@@ -53,6 +54,46 @@ impl Host {
 }
 
 const NO_GATE: usize = usize::MAX;
+
+/// Work that was there for so long that no number of workers is tried any more becomes another: the workers after each tenth
+/// of a second of the other.
+fn after_long(before: &Host, then: &Host) -> Vec<usize> {
+    let mut size = PoolSize::new(2, 1024);
+    let workers = *before.run(&mut size, 2, 90.0).last().unwrap();
+    then.run(&mut size, workers, 30.0)
+}
+
+#[test]
+fn work_that_changes_gets_its_workers_within_three_seconds() {
+    let all = Host { clients: 1000, sleep_s: 0.0, compute_s: 1e-3, cores: 2.0, gate: NO_GATE, others: 0.0 };
+    let spin = |compute_s| Host { compute_s, ..all };
+    let sleep = |sleep_s| Host { sleep_s, compute_s: 10e-6, ..all };
+    let database = |gate| Host { gate, sleep_s: 0.01, compute_s: 10e-6, ..all };
+    for (before, then) in [
+        (spin(1e-3), sleep(0.03)),
+        (spin(0.03), sleep(0.03)),
+        (spin(1e-3), sleep(1.0)),
+        (sleep(1e-4), sleep(0.03)),
+        (database(4), sleep(0.1)),
+    ] {
+        let workers = after_long(&before, &then);
+        let best = (1..=1024).map(|n| then.rate(n)).max().unwrap();
+        let rate = then.rate(workers[29]);
+        assert!(rate as f64 >= 0.95 * best as f64, "{before:?} {then:?}: {rate} of {best}: {workers:?}");
+    }
+    // Four workers cannot see that more than four requests may go on now: it is tried before long.
+    let workers = after_long(&database(4), &database(64));
+    assert!(workers[200] >= 64, "{workers:?}");
+}
+
+#[test]
+fn work_that_comes_to_compute_does_not_keep_what_sleeping_work_needed() {
+    let sleep =
+        Host { clients: 1000, sleep_s: 0.03, compute_s: 10e-6, cores: 2.0, gate: NO_GATE, others: 0.0 };
+    let spin = Host { sleep_s: 0.0, compute_s: 1e-3, ..sleep };
+    let workers = after_long(&sleep, &spin);
+    assert!(workers[299] <= 16, "{workers:?}");
+}
 
 #[test]
 fn work_that_sleeps_gets_its_workers_within_two_seconds() {
