@@ -95,7 +95,8 @@ impl QueueDelay {
             Order::Priority => self.lines[class as usize].is_late(waited, self.target),
             Order::Fifo => self.lines[0].is_late(waited, self.target),
         };
-        is_late && !(is_high && !self.is_flood.load(Relaxed))
+        let may_be_turned_away = !is_high || self.is_flood.load(Relaxed);
+        is_late && may_be_turned_away
     }
 }
 

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use engine::histogram::Histogram;
 use engine::workers::{Setup, Turn};
 use engine::{Connections, Driver, Io, Offload, Service, Stop, Stream, Tcp, Topology, Workers};
 
@@ -46,6 +47,7 @@ pub struct Http<H> {
     handler: Arc<H>,
     limits: Limits,
     counters: Vec<Arc<Counters>>,
+    handled: Vec<Arc<Histogram>>,
     /// None, one for all reactors, or one for each.
     pools: Vec<Pool>,
     /// What each reactor has learned of routes, where that says which requests are for workers.
@@ -72,6 +74,7 @@ impl<H: Handler> Http<H> {
             handler: Arc::new(handler),
             limits,
             counters: (0..owners).map(|_| Arc::default()).collect(),
+            handled: (0..owners).map(|_| Arc::default()).collect(),
             pools: Vec::new(),
             routes: Vec::new(),
             tuner: Mutex::default(),
@@ -145,6 +148,17 @@ impl<H: Handler> Http<H> {
         self.tuner().as_ref().map(Tuner::decisions).unwrap_or_default()
     }
 
+    /// How many changes of the number of workers there were, by reason.
+    pub fn decision_counts(&self) -> Vec<(&'static str, u64)> {
+        self.tuner().as_ref().map(Tuner::counts).unwrap_or_default()
+    }
+
+    /// How long the handlers took that each thread which owns connections ran itself: one request in
+    /// [`SAMPLED`](crate::metrics::SAMPLED).
+    pub fn handled(&self) -> &[Arc<Histogram>] {
+        &self.handled
+    }
+
     /// Writes every request down.
     pub fn with_log(mut self, log: Option<Arc<AccessLog>>) -> Self {
         self.log = log;
@@ -201,6 +215,7 @@ impl<H: Handler> Service for Http<H> {
             handler: self.handler.clone(),
             limits: self.limits,
             counters: self.counters[reactor].clone(),
+            handled: self.handled[reactor].clone(),
             workers: self.pool(reactor),
             routes: self.routes.get(reactor).cloned(),
             admission: self.admission.clone(),

@@ -162,6 +162,9 @@ fn the_status_page_follows_a_server_in_a_browser() {
         "wait in the queue",
         "data-looks=",
         "p99 of their work",
+        "Handlers on reactors: p50",
+        "worker-0: their work: p50",
+        "Turned away per second: nobody",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

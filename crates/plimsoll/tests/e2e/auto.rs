@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{Server, bench, json_of, site};
+use crate::common::{Server, bench, json_of, site, until};
 
 fn start(flags: &[&str]) -> (tempfile::TempDir, Server) {
     let site = site();
@@ -69,6 +69,37 @@ fn what_is_quick_stays_on_the_reactor_until_it_is_not() {
     let seen = server.metrics();
     assert!(places(&seen, "GET /work").iter().all(|place| place == "workers"), "{}", seen["routes"]);
     assert!(seen["reactor_stalls"].as_u64().unwrap() >= 1);
+    let moves = |to: &str| seen["route_moves"][to].as_u64().unwrap();
+    assert!(moves("to_reactor") >= 2 && moves("to_workers") >= 1, "{}", seen["route_moves"]);
+    // Of those that the reactors handled some were timed.
+    let handled =
+        seen["threads"].as_array().unwrap().iter().map(|one| one["handled"]["count"].as_u64().unwrap());
+    assert!(handled.sum::<u64>() >= 1, "{}", seen["threads"]);
+    assert!(
+        server
+            .sample("plimsoll_route_moves_total{to=\"workers\"}")
+            .ends_with(&format!(" {}", moves("to_workers")))
+    );
+    server.stop();
+}
+
+#[test]
+fn a_route_that_holds_up_one_reactor_is_kept_from_the_other() {
+    let (_site, server) = start(&["--reactors", "2"]);
+    let on_reactors = |metrics: &Value| {
+        let places = places(metrics, "GET /work");
+        (places.iter().filter(|place| *place == "reactor").count(), places.len())
+    };
+    let mut rounds = 0..30;
+    while on_reactors(&server.metrics()) != (2, 2) {
+        assert!(rounds.next().is_some(), "{}", server.metrics()["routes"]);
+        load(&server, "/work", &["-c", "16", "-d", "1s"]);
+    }
+    // The one that is held up does not know it before it has ended.
+    let mut client = server.connect();
+    client.send("GET /work?sleep=5s HTTP/1.1\r\nHost: a\r\n\r\n");
+    until("the other one leaves it to the workers", || on_reactors(&server.metrics()) == (1, 2));
+    assert_eq!(client.answer().status, 200);
     server.stop();
 }
 

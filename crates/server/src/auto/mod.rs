@@ -7,7 +7,7 @@ mod stopwatch;
 mod tuner;
 
 pub use pool_size::{Observation, PoolSize, Reason};
-pub use routes::{LONGEST_STALL, Route, Routes};
+pub use routes::{LONGEST_STALL, Route, Routes, Stall};
 pub(crate) use routes::{RouteId, Took};
 pub(crate) use stopwatch::Stopwatch;
 pub use tuner::Decision;

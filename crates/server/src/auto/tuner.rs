@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::processors::Processors;
-use super::{Observation, PoolSize, Routes};
+use super::{Observation, PoolSize, Reason, Routes, Stall};
 use crate::admission::{Gate, Seen, next};
 use crate::service::Pool;
 
@@ -67,6 +67,8 @@ struct Shared {
     stop: Mutex<bool>,
     changed: Condvar,
     decisions: Mutex<VecDeque<Decision>>,
+    /// How many there were, for each reason.
+    counts: [AtomicU64; Reason::ALL.len()],
 }
 
 impl Tuner {
@@ -90,6 +92,12 @@ impl Tuner {
             Rounds { pools, reactors, gates, most_under_way, processors, begun, shared: shared.clone() };
         let thread = thread::Builder::new().name("tuner".into()).spawn(move || rounds.run())?;
         Ok(Some(Tuner { shared, thread: Some(thread) }))
+    }
+
+    /// How many decisions there were, by reason.
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
+        let count = |reason: Reason| (reason.name(), self.shared.counts[reason as usize].load(Relaxed));
+        Reason::ALL.map(count).to_vec()
     }
 
     /// The latest decisions, the oldest first.
@@ -216,23 +224,26 @@ impl Rounds {
         submitted.chain(self.reactors.iter().map(|(routes, _)| routes.calls())).sum()
     }
 
-    /// Tells of each handler that holds up its reactor, once.
+    /// Tells of each handler that holds up its reactor, once, and keeps the other reactors from it.
     fn watch_reactors(&mut self) {
         let now = Instant::now();
+        let mut keys = Vec::new();
         for (reactor, (routes, told)) in self.reactors.iter_mut().enumerate() {
-            match routes.stalled(now) {
-                Some((route, held_up)) if told.as_ref() != Some(&route) => {
-                    tracing::warn!(
-                        reactor,
-                        route,
-                        ?held_up,
-                        "a handler holds up its reactor: it goes to the workers"
-                    );
-                    *told = Some(route);
-                }
-                Some(_) => {}
-                None => *told = None,
+            keys.extend(routes.take_held_up_by().map(|key| (reactor, key)));
+            let Some(Stall { route, held_up, key }) = routes.stalled(now) else {
+                *told = None;
+                continue;
+            };
+            keys.push((reactor, key));
+            if told.as_ref() != Some(&route) {
+                let what = "a handler holds up its reactor: it goes to the workers";
+                tracing::warn!(reactor, route, ?held_up, "{what}");
+                *told = Some(route);
             }
+        }
+        for (stalled, key) in keys {
+            let others = self.reactors.iter().enumerate().filter(|(reactor, _)| *reactor != stalled);
+            others.for_each(|(_, (routes, _))| _ = routes.distrust(key, now));
         }
     }
 
@@ -252,9 +263,19 @@ impl Rounds {
         }
         let requests = seen.requests.max(1) as f64;
         (seen.wait_s, seen.work_s) = (wait_s / requests, work_s / requests);
-        for gate in &self.gates {
-            let under_way = gate.under_way();
-            gate.set_limit(next(gate.limit(), self.most_under_way, &Seen { under_way, ..seen }));
+        for (nth, gate) in self.gates.iter().enumerate() {
+            let (before, seen) = (gate.limit(), Seen { under_way: gate.under_way(), ..seen });
+            let limit = next(before, self.most_under_way, &seen);
+            if limit != before {
+                tracing::debug!(
+                    gate = nth,
+                    from = before,
+                    to = limit,
+                    ?seen,
+                    "a bound on requests under way"
+                );
+            }
+            gate.set_limit(limit);
         }
     }
 
@@ -280,18 +301,15 @@ impl Rounds {
                 watched.size.iter_mut().for_each(PoolSize::refused);
                 continue;
             }
+            self.shared.counts[reason as usize].fetch_add(1, Relaxed);
+            let at_seconds = self.begun.elapsed().as_secs_f64();
+            let (pool, from) = (index, seen.workers);
+            let decision = Decision { at_seconds, pool, from, to, reason: reason.text() };
             let mut decisions = lock(&self.shared.decisions);
             if decisions.len() == REMEMBERED {
                 decisions.pop_front();
             }
-            let at_seconds = self.begun.elapsed().as_secs_f64();
-            decisions.push_back(Decision {
-                at_seconds,
-                pool: index,
-                from: seen.workers,
-                to,
-                reason: reason.text(),
-            });
+            decisions.push_back(decision);
         }
     }
 }

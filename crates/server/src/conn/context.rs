@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use engine::Class;
+use engine::histogram::Histogram;
 use wire::{DateField, RequestHead, Status};
 
 use super::Close;
@@ -19,7 +20,7 @@ use crate::auto::{RouteId, Routes, Stopwatch, Took};
 use crate::handler::{Handler, Place, Request, Response};
 use crate::limits::Limits;
 use crate::log::Logger;
-use crate::metrics::Counters;
+use crate::metrics::{Counters, SAMPLED};
 use crate::service::Pool;
 
 /// Responses kept for the next request; one is in use from a request's head to the end of its answer.
@@ -37,6 +38,9 @@ pub(crate) struct Context<H> {
     pub(crate) handler: Arc<H>,
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Counters>,
+    /// How long handlers took on this reactor, of some of its requests, and how many it has handled.
+    handled: Arc<Histogram>,
+    calls: Cell<u32>,
     /// Connections of each address, where they are limited.
     pub(super) addresses: Option<Arc<Addresses>>,
     log: Option<Logger>,
@@ -62,6 +66,7 @@ pub(crate) struct Setup<H> {
     pub(crate) handler: Arc<H>,
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) handled: Arc<Histogram>,
     pub(crate) workers: Option<Pool>,
     pub(crate) routes: Option<Arc<Routes>>,
     pub(crate) admission: Arc<Admission>,
@@ -72,11 +77,14 @@ pub(crate) struct Setup<H> {
 
 impl<H: Handler> Context<H> {
     pub(crate) fn new(setup: Setup<H>) -> Self {
-        let Setup { handler, limits, counters, workers, routes, admission, addresses, log, ids } = setup;
+        let Setup { handler, limits, counters, handled, workers, routes, admission, addresses, log, ids } =
+            setup;
         Context {
             handler,
             limits,
             counters,
+            handled,
+            calls: Cell::new(0),
             addresses,
             log,
             ids,
@@ -136,8 +144,14 @@ impl<H: Handler> Context<H> {
             routes.begin(route, now);
             (routes, route, Stopwatch::start(now, routes.is_measured(route)))
         });
+        // A look at the clock costs about as much as all that a small page needs else, so few are timed for this.
+        let calls = self.calls.replace(self.calls.get().wrapping_add(1));
+        let sampled = calls.is_multiple_of(SAMPLED).then(Instant::now);
         if !call(&*self.handler, request, response) {
             Counters::count(&self.counters.handler_panics);
+        }
+        if let Some(begun) = sampled {
+            self.handled.record(begun.elapsed());
         }
         if let Some((routes, route, watch)) = watch {
             routes.end(route, watch.stop());

@@ -20,7 +20,7 @@ const SILENCE: f64 = 1.0;
 /// How much more the server carries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Headroom {
-    /// Requests answered per second, of late.
+    /// Requests answered per second, of late, without those that were turned away.
     pub requests_per_second: f64,
     /// Requests per second at which the first thing runs out, if the load grows as it is; 0 while it is not known.
     pub carries_per_second: f64,

@@ -13,7 +13,10 @@ use wire::Status;
 pub use headroom::Headroom;
 pub use process::Process;
 pub use prometheus::prometheus;
-pub use snapshot::{Monitor, Pool, Snapshot, Thread};
+pub use snapshot::{Monitor, Pool, RouteMoves, Snapshot, Thread};
+
+/// Of so many requests that a thread which owns connections handles itself, the handler of one is timed.
+pub const SAMPLED: u32 = 64;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -102,6 +105,15 @@ counters! {
     faults,
 }
 
+impl Totals {
+    /// Requests that were answered and not turned away: an overloaded server carries these, and not what is asked of it.
+    pub(crate) fn carried(&self) -> u64 {
+        let away = self.queue_refused + self.queue_late + self.in_flight_refused + self.rate_limited;
+        // A reader may see one of them counted before the other.
+        self.requests.saturating_sub(away)
+    }
+}
+
 impl Counters {
     /// Adds one.
     pub(crate) fn count(counter: &AtomicU64) {
@@ -127,5 +139,28 @@ impl Counters {
             400..500 => &self.responses_4xx,
             _ => &self.responses_5xx,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_turned_away_is_not_carried() {
+        let counters = Arc::new(Counters::default());
+        for (status, reason) in [
+            (Status::OK, None),
+            (Status::NOT_FOUND, None),
+            (Status::SERVICE_UNAVAILABLE, Some(&counters.queue_refused)),
+            (Status::SERVICE_UNAVAILABLE, Some(&counters.queue_late)),
+            (Status::SERVICE_UNAVAILABLE, Some(&counters.in_flight_refused)),
+            (Status::TOO_MANY_REQUESTS, Some(&counters.rate_limited)),
+        ] {
+            reason.into_iter().for_each(Counters::count);
+            counters.answered(status);
+        }
+        let totals = Totals::of([&counters]);
+        assert_eq!((totals.requests, totals.carried()), (6, 2));
     }
 }

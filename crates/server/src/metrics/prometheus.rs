@@ -13,8 +13,10 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
     page.sample("plimsoll_topology", &axes, 1);
     page.one("plimsoll_uptime_seconds", "gauge", "Time since the start.", snapshot.uptime_seconds);
     threads(&mut page, snapshot);
+    handled(&mut page, snapshot);
     headroom(&mut page, snapshot);
     pools(&mut page, snapshot);
+    decisions(&mut page, snapshot);
     let name = "plimsoll_rejected_total";
     page.about(name, "counter", "Connections and requests turned away, by reason.");
     for (reason, count) in &snapshot.rejected {
@@ -96,6 +98,16 @@ fn threads(page: &mut Page, snapshot: &Snapshot) {
     }
 }
 
+/// What the threads that own connections handle themselves.
+fn handled(page: &mut Page, snapshot: &Snapshot) {
+    let name = "plimsoll_handled_seconds";
+    let help = "How long the handlers took that the thread ran itself; one request in 64 is timed.";
+    page.about(name, "histogram", help);
+    for thread in &snapshot.threads {
+        page.histogram(name, &[("thread", &thread.name)], &thread.handled);
+    }
+}
+
 fn headroom(page: &mut Page, snapshot: &Snapshot) {
     let headroom = &snapshot.headroom;
     page.about("plimsoll_in_use_ratio", "gauge", "How much of a thing that can run out is in use.");
@@ -131,6 +143,36 @@ fn pools(page: &mut Page, snapshot: &Snapshot) {
     }
 }
 
+/// What the server has decided by itself.
+fn decisions(page: &mut Page, snapshot: &Snapshot) {
+    let name = "plimsoll_worker_decisions_total";
+    page.about(name, "counter", "Changes of the number of workers, by reason.");
+    for (reason, count) in &snapshot.decision_counts {
+        page.sample(name, &[("reason", reason)], count);
+    }
+    let name = "plimsoll_route_moves_total";
+    page.about(name, "counter", "Routes that a reactor has taken to itself, or given to the workers.");
+    page.sample(name, &[("to", "reactor")], snapshot.route_moves.to_reactor);
+    page.sample(name, &[("to", "workers")], snapshot.route_moves.to_workers);
+    page.about(
+        "plimsoll_in_flight_limit",
+        "gauge",
+        "The bound on requests under way of a route (--in-flight).",
+    );
+    for gate in &snapshot.gates {
+        page.sample("plimsoll_in_flight_limit", &[("route", &escaped(&gate.route))], gate.limit);
+    }
+    page.about("plimsoll_in_flight", "gauge", "Requests under way of a route whose number is bounded.");
+    for gate in &snapshot.gates {
+        page.sample("plimsoll_in_flight", &[("route", &escaped(&gate.route))], gate.under_way);
+    }
+}
+
+/// A value of a label that somebody else has written (exposition format: backslash, quote and line feed are escaped).
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
 fn process(page: &mut Page, snapshot: &Snapshot) {
     let process = &snapshot.process;
     let name = "process_cpu_seconds_total";
@@ -163,7 +205,7 @@ impl Page {
         self.sample(name, &[], value);
     }
 
-    /// The values of labels here are names of ours, in which nothing needs to be escaped.
+    /// The values of labels are names of ours, in which nothing needs to be escaped, or [`escaped`].
     fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (at, (label, text)) in labels.iter().enumerate() {
@@ -193,6 +235,11 @@ mod tests {
     use engine::histogram::{Distribution, Histogram};
 
     use super::*;
+
+    #[test]
+    fn a_label_that_somebody_else_has_written_stays_one_label() {
+        assert_eq!(escaped("/a\"b\\c\nd"), r#"/a\"b\\c\nd"#);
+    }
 
     #[test]
     fn a_histogram_is_cumulative_and_ends_with_all() {

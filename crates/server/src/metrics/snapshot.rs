@@ -1,5 +1,6 @@
 //! Everything that a server knows of itself, at one moment, as plain values.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -60,10 +61,14 @@ pub struct Snapshot {
     pub pools: Vec<Pool>,
     /// The latest changes of the number of workers, and why.
     pub decisions: Vec<Decision>,
+    /// How many there were, by reason.
+    pub decision_counts: Vec<(&'static str, u64)>,
     /// Bounds on requests under way.
     pub gates: Vec<Gate>,
     /// What was learned of routes, reactor by reactor, those with the most requests first.
     pub routes: Vec<RouteOfReactor>,
+    /// How often a reactor has taken a route to itself, and given one to the workers.
+    pub route_moves: RouteMoves,
     /// Handlers that held up their reactor for a millisecond or more.
     pub reactor_stalls: u64,
     /// Requests and connections that were turned away, by reason.
@@ -101,6 +106,8 @@ pub struct Thread {
     pub busy_seconds: f64,
     /// Times it came back from waiting.
     pub wake_ups: u64,
+    /// How long the handlers took that it ran itself: one request in [`SAMPLED`](super::SAMPLED).
+    pub handled: Times,
     /// What its connections counted.
     pub http: Totals,
 }
@@ -133,6 +140,15 @@ pub struct Gate {
     pub limit: usize,
     /// Requests that are under way.
     pub under_way: usize,
+}
+
+/// Routes that have moved, of all reactors together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RouteMoves {
+    /// From the workers to a reactor.
+    pub to_reactor: u64,
+    /// From a reactor to the workers.
+    pub to_workers: u64,
 }
 
 /// What a reactor has learned of a route.
@@ -218,8 +234,10 @@ impl<H: Handler> Monitor<H> {
             accept_pauses: sum(|one| one.paused.load(Relaxed)),
             pools,
             decisions: self.http.decisions(),
+            decision_counts: self.http.decision_counts(),
             gates: self.gates(),
             routes: self.routes(),
+            route_moves: self.route_moves(),
             reactor_stalls: self.http.routes().iter().map(|routes| routes.stalls()).sum(),
             rejected: vec![
                 ("connections_full", sum(|one| one.refused.load(Relaxed))),
@@ -258,13 +276,15 @@ impl<H: Handler> Monitor<H> {
         let mut counts = vec![("connections", open as f64, most as f64)];
         counts.extend(self.descriptors.map(|most| ("descriptors", process.descriptors as f64, most as f64)));
         counts.extend(host::memory_in_use().map(|share| ("memory", share, 1.0)));
-        Look { requests: totals.requests, times, counts }
+        Look { requests: totals.carried(), times, counts }
     }
 
     fn threads(&self) -> Vec<Thread> {
         let now = Instant::now();
         let each = self.http.each();
-        let thread = |name: String, counters: &[Arc<engine::meter::Counters>], http: Totals| {
+        let handled = self.http.handled();
+        let thread = |name: String, of: Range<usize>, http: Totals| {
+            let counters = &self.counters[of.clone()];
             let sum =
                 |get: fn(&engine::meter::Counters) -> u64| counters.iter().map(|one| get(one)).sum::<u64>();
             let accepted = sum(|one| one.accepted.load(Relaxed));
@@ -278,6 +298,10 @@ impl<H: Handler> Monitor<H> {
                 connections_refused: sum(|one| one.refused.load(Relaxed)),
                 busy_seconds: counters.iter().map(|one| one.meter.busy(now)).sum::<Duration>().as_secs_f64(),
                 wake_ups: sum(|one| one.meter.wake_ups()),
+                handled: Distribution::of(
+                    handled[of.start..of.end.min(handled.len())].iter().map(|one| &**one),
+                )
+                .into(),
                 http,
             }
         };
@@ -286,12 +310,11 @@ impl<H: Handler> Monitor<H> {
             // The others are not there yet.
             _ => self.shift.started(),
         };
-        let owners = &self.counters[..owners];
         if self.topology.driver == Kind::Blocking {
-            return vec![thread("threads".into(), owners, self.http.totals())];
+            return vec![thread("threads".into(), 0..owners, self.http.totals())];
         }
-        let one = |(index, http)| thread(format!("reactor-{index}"), &owners[index..=index], http);
-        each.into_iter().take(owners.len()).enumerate().map(one).collect()
+        let one = |(index, http)| thread(format!("reactor-{index}"), index..index + 1, http);
+        each.into_iter().take(owners).enumerate().map(one).collect()
     }
 
     fn gates(&self) -> Vec<Gate> {
@@ -311,6 +334,16 @@ impl<H: Handler> Monitor<H> {
                 .collect::<Vec<_>>()
         };
         self.http.routes().iter().enumerate().flat_map(of).collect()
+    }
+
+    fn route_moves(&self) -> RouteMoves {
+        self.http.routes().iter().map(|routes| routes.moves()).fold(
+            RouteMoves::default(),
+            |sum, (here, away)| RouteMoves {
+                to_reactor: sum.to_reactor + here,
+                to_workers: sum.to_workers + away,
+            },
+        )
     }
 
     fn pools(&self) -> Vec<Pool> {

@@ -91,11 +91,11 @@ impl LimitFlags {
         }
     }
 
-    /// The same, as a line for whoever starts the server.
-    pub(super) fn choice(&self, topology: &Topology) -> Choice {
+    /// The same, as a line for whoever starts the server, if any requests wait for workers.
+    pub(super) fn choice(&self, topology: &Topology) -> Option<Choice> {
         let (delay, why) = self.queue_delay(topology);
         let value = delay.map_or("none".into(), |delay| humantime::format_duration(delay).to_string());
-        Choice { setting: "queue-delay", value, why: why.into() }
+        (topology.pools() > 0).then(|| Choice { setting: "queue-delay", value, why: why.into() })
     }
 
     /// Who is let in, by a server with so many pools of workers.

@@ -75,9 +75,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     for warning in &warnings {
         say!("plimsoll: warning: {warning}");
     }
-    if topology.pools() > 0 {
-        choices.push(args.limits.choice(&topology));
-    }
+    choices.extend(args.limits.choice(&topology));
     if args.explain {
         print(format_args!("{}\n{}", topology::diagram(&topology), table(&choices)))?;
         return Ok(ExitCode::SUCCESS);

@@ -85,8 +85,8 @@ fn a_handler_that_does_not_end_is_named_while_it_runs() {
     let now = start + Duration::from_secs(2);
     routes.begin(id, now);
     assert_eq!(routes.stalled(now + Duration::from_millis(10)), None);
-    let (name, held_up) = routes.stalled(now + Duration::from_millis(80)).unwrap();
-    assert_eq!((name.as_str(), held_up), ("GET /stuck/*", Duration::from_millis(80)));
+    let Stall { route, held_up, .. } = routes.stalled(now + Duration::from_millis(80)).unwrap();
+    assert_eq!((route.as_str(), held_up), ("GET /stuck/*", Duration::from_millis(80)));
     // When it has ended, it goes to the workers, and stays there for longer than after a smaller slip.
     let wall = Duration::from_millis(100);
     let now = now + wall;
@@ -95,6 +95,45 @@ fn a_handler_that_does_not_end_is_named_while_it_runs() {
     assert_eq!((routes.place(id), routes.stalled(now)), (Some(Place::Worker), None));
     assert_eq!(run(&routes, id, now, 380, 2 * US, 1.0), Place::Worker);
     assert_eq!(run(&routes, id, now + Duration::from_millis(380), 300, 2 * US, 1.0), Place::Reactor);
+}
+
+#[test]
+fn what_holds_up_one_reactor_leaves_the_others_before_it_holds_them_up_too() {
+    let (first, second, start) = (Routes::default(), Routes::default(), Instant::now());
+    let (here, there) = (id(&first, "/x"), id(&second, "/x"));
+    for (routes, id) in [(&first, here), (&second, there)] {
+        assert_eq!(run(routes, id, start, 1000, 2 * US, 1.0), Place::Reactor);
+    }
+    let now = start + Duration::from_secs(2);
+    first.begin(here, now);
+    let later = now + Duration::from_millis(60);
+    let Stall { key, .. } = first.stalled(later).unwrap();
+    assert!(second.distrust(key, later) && !second.distrust(key, later));
+    assert_eq!((second.place(there), second.moves()), (Some(Place::Worker), (1, 1)));
+    // It comes back once it has proved itself again.
+    assert_eq!(run(&second, there, later, 150, 2 * US, 1.0), Place::Worker);
+    assert_eq!(run(&second, there, later + 150_000 * US, 200, 2 * US, 1.0), Place::Reactor);
+    // One that had ended before anybody looked is told of too, once.
+    let took = Took { wall: Duration::from_secs(1), computing: None, end: now + Duration::from_secs(1) };
+    first.end(here, took);
+    assert_eq!((first.take_held_up_by(), first.take_held_up_by()), (Some(key), None));
+    assert!(!Routes::default().distrust(key, now));
+}
+
+#[test]
+fn a_slow_answer_says_nothing_about_the_route_that_has_its_slot_by_now() {
+    let (routes, start) = (Routes::default(), Instant::now());
+    let slow = ask(&routes, "/slow0", start).unwrap();
+    // Others ask for so many paths that each slot is taken over.
+    let later = start + Duration::from_secs(20);
+    for n in 0..10_000 {
+        ask(&routes, &format!("/other{n}"), later);
+    }
+    let counted = |routes: &Routes| routes.known().iter().map(|route| route.requests).sum::<u64>();
+    let end = later + Duration::from_secs(1);
+    assert!(routes.known().iter().all(|route| route.name != "GET /slow0"));
+    routes.came_home(slow, Took { wall: Duration::from_secs(21), computing: None, end });
+    assert_eq!(counted(&routes), 0);
 }
 
 #[test]
