@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -41,6 +42,14 @@ pub(crate) fn begin(socket: &OwnedFd, backlog: u32) -> rustix::io::Result<()> {
     rustix::net::listen(socket, backlog.min(i32::MAX as u32) as i32)
 }
 
+/// Has the kernel drop connections whose client acknowledges nothing, or keeps its window closed, for so long while there is
+/// something for it (tcp(7), `TCP_USER_TIMEOUT`). Accepted sockets inherit it, and keep it when they are closed.
+pub(crate) fn limit_send_time(sockets: &[OwnedFd], time: Duration) -> rustix::io::Result<()> {
+    // 0 would be the kernel's own limits.
+    let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
+    sockets.iter().try_for_each(|socket| rustix::net::sockopt::set_tcp_user_timeout(socket, millis))
+}
+
 /// The address a listening socket is bound to.
 ///
 /// # Errors
@@ -68,7 +77,7 @@ fn open(address: SocketAddr, shared: bool, backlog: u32) -> io::Result<Socket> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
 

@@ -18,7 +18,7 @@ use crate::driver::uring::Uring;
 use crate::host;
 use crate::inbox::Inbox;
 use crate::join;
-use crate::listen::{BACKLOG, listen_and_bind, local_address};
+use crate::listen::{BACKLOG, limit_send_time, listen_and_bind, local_address};
 use crate::lookout::Lookout;
 use crate::meter::Counters;
 use crate::places::Places;
@@ -42,6 +42,9 @@ pub struct Settings {
     pub backlog: u32,
     /// How long requests under way may take to finish after a stop.
     pub drain: Duration,
+    /// How long a client may take nothing of what the kernel has been given for it, also after the connection was closed here;
+    /// the kernel then drops both. `None` for as long as the kernel tries, which is many minutes.
+    pub send_time: Option<Duration>,
     /// Processors for the reactors, one for each in turn; without any the kernel chooses.
     pub cpus: Vec<usize>,
     /// How many processors may be used now; asked every second where the number of reactors
@@ -60,6 +63,7 @@ impl Settings {
             address,
             backlog: BACKLOG,
             drain: Duration::from_secs(10),
+            send_time: None,
             cpus: Vec::new(),
             usable: host::usable,
             memory: Some(host::memory_in_use),
@@ -99,6 +103,9 @@ pub fn start<S: Service>(settings: &Settings, service: Arc<S>) -> io::Result<Run
         Spread::Acceptor | Spread::Shared => (1, 0),
     };
     let listeners = listen_and_bind(settings.address, listeners, later, settings.backlog)?;
+    if let Some(time) = settings.send_time {
+        limit_send_time(&listeners, time)?;
+    }
     let (report, reports) = mpsc::channel();
     let mut running = Running {
         address: local_address(&listeners[0])?,

@@ -98,7 +98,8 @@ impl<H: Handler> Server<H> {
         let log = log.map(|(to, format)| AccessLog::start(to, format, topology.owners())).transpose()?;
         let http = Http::on(handler, limits, &topology)?.with_log(log).with_request_ids(request_ids);
         let http = Arc::new(http);
-        let settings = Settings { drain, ..Settings::new(topology, address) };
+        let settings =
+            Settings { drain, send_time: Some(limits.send_time), ..Settings::new(topology, address) };
         let running = engine::start(&settings, http.clone())?;
         Ok(Serving { running, http })
     }

@@ -1,10 +1,14 @@
 //! At the bounds: slow clients, crowds of idle ones, too many connections, no descriptors left.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, MODELS, Server, at_once, output_of, plimsoll, site, until};
+use rustix::net::{self, AddressFamily, SocketType};
+
+use crate::common::{Client, MODELS, PATIENCE, Server, at_once, output_of, plimsoll, site, until};
 
 #[test]
 fn a_head_that_comes_too_slowly_is_answered_with_408() {
@@ -213,9 +217,54 @@ fn a_client_that_does_not_read_is_cut_off_and_holds_up_nobody() {
         }
         // Reset, so that the kernel does not keep for it what it does not take.
         let mut rest = Vec::new();
-        let end = std::io::Read::read_to_end(&mut deaf.0, &mut rest);
+        let end = deaf.0.read_to_end(&mut rest);
         assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset, "{flags:?}");
         assert!(rest.len() < 80 << 20, "{} bytes with {flags:?}", rest.len());
+        server.stop();
+    });
+}
+
+/// A connection to a server by a client that has room for next to nothing.
+fn narrow(server: &Server) -> TcpStream {
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    net::sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
+    net::connect(&socket, &server.address).unwrap();
+    socket.into()
+}
+
+/// Whether the kernel has a server's side of a connection.
+fn has_server_side(server: &Server, client: &TcpStream) -> bool {
+    let (from, to) = (server.address.port(), client.local_addr().unwrap().port());
+    let pair = format!(":{from:04X} 0100007F:{to:04X} ");
+    std::fs::read_to_string("/proc/net/tcp").unwrap().contains(&pair)
+}
+
+#[test]
+fn what_a_client_does_not_read_does_not_stay_with_the_kernel() {
+    at_once(&MODELS, |root, flags| {
+        let bounds = ["--send-timeout", "500ms", "--idle-timeout", "10min", "--admin", "127.0.0.1:0"];
+        let server = Server::start(root, &[flags, &bounds].concat());
+        let deaf = ["keep-alive", "close"].map(|connection| {
+            let mut stream = narrow(&server);
+            // More than the client has room for, and less than the kernel takes for it: for the server all of it is sent.
+            let request = "GET /text.txt HTTP/1.1\r\nHost: a\r\n";
+            let all = format!("{request}\r\n{request}\r\n{request}Connection: {connection}\r\n\r\n");
+            stream.write_all(all.as_bytes()).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.read_exact(&mut [0; 12]).unwrap();
+            stream
+        });
+        for stream in &deaf {
+            until(format_args!("the kernel has let go, with {flags:?}"), || {
+                !has_server_side(&server, stream)
+            });
+        }
+        until(format_args!("it is counted, with {flags:?}"), || {
+            let page = Client::connect(server.admin()).get("/metrics").text();
+            let samples = page.lines().filter(|line| line.contains("\"send_timeouts\""));
+            // At least the one that stayed open; the other may have been seen to end before it was closed.
+            samples.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>() >= 1
+        });
         server.stop();
     });
 }

@@ -6,8 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use engine::Class;
 use engine::histogram::Histogram;
+use engine::{Class, Error};
+use rustix::io::Errno;
 use wire::{DateField, RequestHead, Status};
 
 use super::Close;
@@ -277,6 +278,8 @@ impl<H: Handler> Context<H> {
             Close::AddressFull => &counters.address_refused,
             Close::NotDiscarded => &counters.bodies_not_discarded,
             Close::FileChanged => &counters.files_changed,
+            // The kernel has given up on what it was given for a client that took none of it.
+            Close::Broken(Error::Os(Errno::TIMEDOUT)) => &counters.send_timeouts,
             Close::Broken(error) if error.is_departure() => &counters.departures,
             Close::Broken(error) => {
                 tracing::debug!(%error, "a connection broke");

@@ -149,7 +149,7 @@ pub(crate) fn body(answer: &str) -> &str {
 }
 
 /// Leaves out the lines that depend on the clock.
-fn without_dates(bytes: &[u8]) -> String {
+pub(crate) fn without_dates(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.split_inclusive('\n').filter(|line| !line.starts_with("Date: ")).collect()
 }

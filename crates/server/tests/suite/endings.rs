@@ -1,26 +1,20 @@
-//! How connections end: with which last words, and on real sockets so that the client can read them.
+//! How connections end: when, with which last words, and so that the client can read them.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use engine::driver::memory::{Arrival, Script};
-use engine::{FileRange, Model, Settings, Stop};
-use server::{Body, FileVersion, Handler, Http, Limits, Request, Response, Totals};
+use engine::{FileRange, Stop};
+use server::{Body, FileVersion, Handler, Limits, Request, Response};
 
 use crate::common::{converse, converse_with, converse_within, handler};
 
 const GET: &str = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nhello\n";
 
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Takes bodies; a path that is a number is answered with as many bytes.
-struct Taking;
+pub(crate) struct Taking;
 
 impl Handler for Taking {
     fn handle(&self, request: &Request<'_>, response: &mut Response) {
@@ -151,129 +145,6 @@ fn answers_before_a_file_that_has_changed_are_not_lost() {
     let behind = seen.text.strip_prefix(HELLO).unwrap_or_else(|| panic!("{}", seen.text));
     assert!(behind.ends_with("Content-Length: 100\r\n\r\n"), "nothing of either state: {behind}");
     assert_eq!((seen.totals.files_changed, seen.shut_down), (1, true));
-}
-
-/// Serves on each model in turn, on real sockets, and returns what was counted.
-fn on_every_model<H: Handler>(
-    handler: impl Fn() -> H,
-    limits: Limits,
-    test: impl Fn(&str, SocketAddr),
-) -> Vec<Totals> {
-    let serve = |model: &Model| {
-        let topology = model.row(2, 16);
-        let http = Arc::new(Http::on(handler(), limits, &topology).unwrap());
-        let settings = Settings { memory: None, ..Settings::new(topology, ([127, 0, 0, 1], 0).into()) };
-        let running = engine::start(&settings, http.clone()).unwrap();
-        test(&model.to_string(), running.address());
-        running.stop().set();
-        running.join().unwrap();
-        http.finish();
-        http.totals()
-    };
-    Model::ALL.iter().map(serve).collect()
-}
-
-fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    stream
-}
-
-/// Sends all of a request before it reads anything, and reads up to the end, which must be none by a reset.
-fn send_and_read(what: &str, address: SocketAddr, request: &str) -> String {
-    let mut stream = connect(address);
-    stream.write_all(request.as_bytes()).unwrap_or_else(|error| panic!("{what}: {error}"));
-    stream.shutdown(std::net::Shutdown::Write).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap_or_else(|error| panic!("{what}: {error}"));
-    String::from_utf8(answer).unwrap()
-}
-
-/// However slow the host is, the client is to have the time to send what it has.
-fn patient() -> Limits {
-    Limits { discard_time: PATIENCE, ..Limits::default() }
-}
-
-#[test]
-fn a_client_that_sends_a_large_body_unasked_can_read_its_answer() {
-    let body = "x".repeat(3_000_000);
-    let request = |fields: &str| format!("POST /hello HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n{body}");
-    on_every_model(
-        || handler,
-        patient(),
-        |model, address| {
-            for (fields, status) in [
-                (format!("Content-Length: {}", body.len()), "200 OK"),
-                ("Transfer-Encoding: chunked".into(), "400 Bad Request"),
-                (format!("Expect: 100-continue\r\nContent-Length: {}", body.len()), "200 OK"),
-                (format!("Content-Length: {}\r\nX: \u{1}", body.len()), "400 Bad Request"),
-            ] {
-                let answer = send_and_read(model, address, &request(&fields));
-                assert!(
-                    answer.starts_with(&format!("HTTP/1.1 {status}\r\n")),
-                    "{model}, {fields}: {answer:.300}"
-                );
-                assert!(answer.contains("\r\nConnection: close\r\n"), "{model}, {fields}: {answer:.300}");
-                assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{model}, {fields}");
-            }
-            let chunks = format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0", body.len());
-            let answer = send_and_read(model, address, &request(&chunks));
-            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{model}: {answer:.300}");
-            assert!(answer.contains("\r\nConnection: close\r\n"), "{model}: {answer:.300}");
-        },
-    );
-}
-
-#[test]
-fn a_client_whose_body_is_too_large_can_read_so() {
-    let body = "x".repeat(3_000_000);
-    on_every_model(
-        || Taking,
-        patient(),
-        |model, address| {
-            for fields in [
-                format!("Content-Length: {}\r\n\r\n", body.len()),
-                format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n", body.len()),
-            ] {
-                let request = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}{body}");
-                let answer = send_and_read(model, address, &request);
-                assert!(answer.starts_with("HTTP/1.1 413 "), "{model}: {answer:.300}");
-            }
-        },
-    );
-}
-
-#[test]
-fn clients_that_never_stop_sending_leave_others_their_turn() {
-    let refused = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n";
-    on_every_model(
-        || Taking,
-        patient(),
-        |model, address| {
-            for start in [refused, ""] {
-                let ended = AtomicBool::new(false);
-                std::thread::scope(|scope| {
-                    let mut stream = connect(address);
-                    let (mut sending, ended) = (stream.try_clone().unwrap(), &ended);
-                    scope.spawn(move || {
-                        let _ = sending.write_all(start.as_bytes());
-                        let blank = "\r\n".repeat(8192);
-                        while !ended.load(Ordering::Relaxed) && sending.write_all(blank.as_bytes()).is_ok() {}
-                    });
-                    if !start.is_empty() {
-                        // By then it is being read over.
-                        stream.read_exact(&mut [0; 12]).unwrap();
-                    }
-                    for _ in 0..3 {
-                        let answer = send_and_read(model, address, GET);
-                        assert!(answer.starts_with("HTTP/1.1 200 "), "{model}: {answer}");
-                    }
-                    ended.store(true, Ordering::Relaxed);
-                });
-            }
-        },
-    );
 }
 
 #[test]

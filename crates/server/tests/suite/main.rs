@@ -8,4 +8,5 @@ mod endings;
 mod pages;
 mod semantics;
 mod site;
+mod sockets;
 mod splits;

@@ -9,7 +9,7 @@ use server::{Body, Handler, HeadLimits, Limits, Request, Response};
 use crate::common::{Seen, converse_within, handler};
 
 /// Takes the bodies of some requests, and not those of others.
-struct Choosy;
+pub(crate) struct Choosy;
 
 impl Handler for Choosy {
     fn handle(&self, request: &Request<'_>, response: &mut Response) {
@@ -25,7 +25,7 @@ impl Handler for Choosy {
 }
 
 /// Bounds so narrow that a conversation of a few hundred bytes passes all of them.
-fn narrow() -> Limits {
+pub(crate) fn narrow() -> Limits {
     Limits {
         head: HeadLimits { head_bytes: 200, target_bytes: 60, fields: 5 },
         body_bytes: 80,
@@ -96,7 +96,7 @@ fn message() -> impl Strategy<Value = String> {
 }
 
 /// Several of them in one stream, in some of which a byte is not what it was.
-fn conversation() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn conversation() -> impl Strategy<Value = Vec<u8>> {
     let noise = prop::option::weighted(0.2, (any::<prop::sample::Index>(), any::<u8>()));
     (prop::collection::vec(message(), 1..9), noise).prop_map(|(messages, noise)| {
         let mut bytes = messages.concat().into_bytes();

@@ -95,7 +95,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let http = Http::on_with(application, limits, &topology, &rules).context("cannot start the workers")?;
     let http = Arc::new(http.with_log(log.clone()).with_request_ids(args.log.request_id));
     let LimitFlags { backlog, drain, .. } = args.limits;
-    let settings = Settings { backlog, drain, cpus, ..Settings::new(topology, args.listen) };
+    let send_time = Some(limits.send_time);
+    let settings = Settings { backlog, drain, send_time, cpus, ..Settings::new(topology, args.listen) };
     let running = engine::start(&settings, http.clone()).with_context(|| {
         format!("cannot listen on {}: choose another with --listen ADDRESS:PORT", args.listen)
     })?;

@@ -1,0 +1,217 @@
+//! Connections on real sockets, on every model: that the client can read what it was answered, whatever it sends and when.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use engine::driver::memory::Script;
+use engine::{Model, Settings, Stop};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use server::{Handler, Http, Limits};
+
+use crate::common::{converse_within, handler, without_dates};
+use crate::endings::Taking;
+use crate::splits::{Choosy, conversation, narrow};
+
+const GET: &str = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Serves on each model in turn, on real sockets, and returns what was counted.
+fn on_every_model<H: Handler>(handler: impl Fn() -> H, limits: Limits, test: impl Fn(&str, SocketAddr)) {
+    let serve = |model: &Model| {
+        let topology = model.row(2, 16);
+        let http = Arc::new(Http::on(handler(), limits, &topology).unwrap());
+        let settings = Settings { memory: None, ..Settings::new(topology, ([127, 0, 0, 1], 0).into()) };
+        let running = engine::start(&settings, http.clone()).unwrap();
+        test(&model.to_string(), running.address());
+        running.stop().set();
+        running.join().unwrap();
+        http.finish();
+    };
+    Model::ALL.iter().for_each(serve);
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Sends all of a request before it reads anything, and reads up to the end, which must be none by a reset.
+fn send_and_read(what: &str, address: SocketAddr, request: &str) -> String {
+    let mut stream = connect(address);
+    stream.write_all(request.as_bytes()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    stream.shutdown(std::net::Shutdown::Write).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap_or_else(|error| panic!("{what}: {error}"));
+    String::from_utf8(answer).unwrap()
+}
+
+/// However slow the host is, the client is to have the time to send what it has.
+fn patient() -> Limits {
+    Limits { discard_time: PATIENCE, ..Limits::default() }
+}
+
+#[test]
+fn a_client_that_sends_a_large_body_unasked_can_read_its_answer() {
+    let body = "x".repeat(3_000_000);
+    let request = |fields: &str| format!("POST /hello HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n{body}");
+    on_every_model(
+        || handler,
+        patient(),
+        |model, address| {
+            for (fields, status) in [
+                (format!("Content-Length: {}", body.len()), "200 OK"),
+                ("Transfer-Encoding: chunked".into(), "400 Bad Request"),
+                (format!("Expect: 100-continue\r\nContent-Length: {}", body.len()), "200 OK"),
+                (format!("Content-Length: {}\r\nX: \u{1}", body.len()), "400 Bad Request"),
+            ] {
+                let answer = send_and_read(model, address, &request(&fields));
+                assert!(
+                    answer.starts_with(&format!("HTTP/1.1 {status}\r\n")),
+                    "{model}, {fields}: {answer:.300}"
+                );
+                assert!(answer.contains("\r\nConnection: close\r\n"), "{model}, {fields}: {answer:.300}");
+                assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{model}, {fields}");
+            }
+            let chunks = format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0", body.len());
+            let answer = send_and_read(model, address, &request(&chunks));
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{model}: {answer:.300}");
+            assert!(answer.contains("\r\nConnection: close\r\n"), "{model}: {answer:.300}");
+        },
+    );
+}
+
+#[test]
+fn a_client_whose_body_is_too_large_can_read_so() {
+    let body = "x".repeat(3_000_000);
+    on_every_model(
+        || Taking,
+        patient(),
+        |model, address| {
+            for fields in [
+                format!("Content-Length: {}\r\n\r\n", body.len()),
+                format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n", body.len()),
+            ] {
+                let request = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}{body}");
+                let answer = send_and_read(model, address, &request);
+                assert!(answer.starts_with("HTTP/1.1 413 "), "{model}: {answer:.300}");
+            }
+        },
+    );
+}
+
+#[test]
+fn clients_that_never_stop_sending_leave_others_their_turn() {
+    let refused = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n";
+    on_every_model(
+        || Taking,
+        patient(),
+        |model, address| {
+            for start in [refused, ""] {
+                let ended = AtomicBool::new(false);
+                std::thread::scope(|scope| {
+                    let mut stream = connect(address);
+                    let (mut sending, ended) = (stream.try_clone().unwrap(), &ended);
+                    scope.spawn(move || {
+                        let _ = sending.write_all(start.as_bytes());
+                        let blank = "\r\n".repeat(8192);
+                        while !ended.load(Ordering::Relaxed) && sending.write_all(blank.as_bytes()).is_ok() {}
+                    });
+                    if !start.is_empty() {
+                        // By then it is being read over.
+                        stream.read_exact(&mut [0; 12]).unwrap();
+                    }
+                    for _ in 0..3 {
+                        let answer = send_and_read(model, address, GET);
+                        assert!(answer.starts_with("HTTP/1.1 200 "), "{model}: {answer}");
+                    }
+                    ended.store(true, Ordering::Relaxed);
+                });
+            }
+        },
+    );
+}
+
+/// What a client reads that sends a conversation in these packets and then its end. It may go on sending behind the last
+/// answer, and be reset for it.
+fn answers(address: SocketAddr, packets: &[&[u8]]) -> String {
+    let mut stream = connect(address);
+    stream.set_nodelay(true).unwrap();
+    for packet in packets {
+        let _ = stream.write_all(packet);
+        // So that each is received by itself; the answers are the same if not.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut answers = Vec::new();
+    let _ = stream.read_to_end(&mut answers);
+    without_dates(&answers).replace("HTTP/1.1 100 Continue\r\n\r\n", "")
+}
+
+#[test]
+fn every_model_answers_a_conversation_the_same_in_any_packets() {
+    let limits = Limits { discard_time: PATIENCE, head_time: PATIENCE, body_time: PATIENCE, ..narrow() };
+    let mut runner = TestRunner::deterministic();
+    let sample: Vec<Vec<u8>> =
+        (0..16).map(|_| conversation().new_tree(&mut runner).unwrap().current()).collect();
+    let expected: Vec<String> = sample
+        .iter()
+        .map(|bytes| {
+            let script = Script::sends([bytes.clone()]).then_ends();
+            let seen = converse_within(Choosy, limits, Stop::default(), script, |_| ());
+            seen.text.replace("HTTP/1.1 100 Continue\r\n\r\n", "")
+        })
+        .collect();
+    assert!(expected.iter().map(|text| text.matches("HTTP/1.1 ").count()).sum::<usize>() > 16);
+    on_every_model(
+        || Choosy,
+        limits,
+        |model, address| {
+            for (at, (bytes, expected)) in sample.iter().zip(&expected).enumerate() {
+                for size in [bytes.len(), 1 + bytes.len() / 2, 31 + 7 * at] {
+                    let packets: Vec<&[u8]> = bytes.chunks(size).collect();
+                    let answers = answers(address, &packets);
+                    assert_eq!(&answers, expected, "{model}, packets of {size}: {}", bytes.escape_ascii());
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn the_date_is_that_of_the_clock() {
+    on_every_model(
+        || handler,
+        Limits::default(),
+        |model, address| {
+            let mut stream = connect(address);
+            // The line is kept for a second, and must not be kept for longer.
+            for pause in [0, 1100] {
+                std::thread::sleep(Duration::from_millis(pause));
+                let before = SystemTime::now() - Duration::from_secs(2);
+                stream.write_all(GET.as_bytes()).unwrap();
+                let mut answer = Vec::new();
+                while !answer.ends_with(b"hello\n") {
+                    let mut byte = [0];
+                    assert_eq!(stream.read(&mut byte).unwrap(), 1, "{model}");
+                    answer.push(byte[0]);
+                }
+                let after = SystemTime::now() + Duration::from_secs(2);
+                let answer = String::from_utf8(answer).unwrap();
+                let date = answer.split("\r\nDate: ").nth(1).unwrap().split("\r\n").next().unwrap();
+                let date = wire::parse_date(date.as_bytes()).unwrap();
+                assert!(
+                    (before..=after).contains(&date),
+                    "{model}: {date:?} is not in {before:?}..{after:?}"
+                );
+            }
+        },
+    );
+}
