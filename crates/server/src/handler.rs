@@ -71,6 +71,9 @@ pub struct Response {
     pub(crate) note: Note,
     /// The request's id, where requests have one.
     pub(crate) id: String,
+    /// Where it ends in the output, and the one before it there, while it waits there to be sent.
+    pub(crate) end: usize,
+    pub(crate) earlier: Option<Box<Response>>,
 }
 
 /// The content of a response.
@@ -144,6 +147,8 @@ impl Default for Response {
             body: Body::EMPTY,
             note: Note::default(),
             id: String::new(),
+            end: 0,
+            earlier: None,
         }
     }
 }

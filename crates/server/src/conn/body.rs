@@ -11,6 +11,7 @@ use super::delegate::delegate_cargo;
 use super::discard::{Failure, discard};
 use super::errand::Cargo;
 use super::shed::unavailable;
+use super::unsent::Wire;
 use super::{Close, Context, Persistence, Rest, flush};
 use crate::handler::{Handler, Place, Request, Response};
 use crate::metrics::Counters;
@@ -36,7 +37,7 @@ type Outcome = Result<(Box<Response>, Rest), (Box<Response>, Reject)>;
 /// Reads the body of the request at the front of the input, whose head is `length` bytes long, and has the handler
 /// answer; or says why not. A body that is not wanted is dropped as it comes.
 pub(super) async fn answer<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     length: usize,
     mut rest: Rest,
@@ -88,11 +89,11 @@ pub(super) async fn answer<T: Transport, H: Handler>(
 
 /// Drops a body that nobody wants. Where it is too large or too slow the answer will be the last.
 async fn drop_chunks<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     rest: &mut Rest,
 ) -> Result<Result<(), Reject>, Close> {
-    match discard(wire, &context.limits, rest.body).await {
+    match discard(&mut **wire, &context.limits, rest.body).await {
         Ok(()) => rest.body = Framing::None,
         Err(Failure::OutOfBounds) => {
             Counters::count(&context.counters.bodies_not_discarded);
@@ -106,7 +107,7 @@ async fn drop_chunks<T: Transport, H: Handler>(
 
 /// Reads a whole body.
 async fn read<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     rest: Rest,
 ) -> Result<Result<Vec<u8>, Reject>, Close> {

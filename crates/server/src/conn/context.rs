@@ -234,13 +234,20 @@ impl<H: Handler> Context<H> {
         response
     }
 
-    /// Counts an answer, and writes it down; `complete` if all of it was sent.
-    pub(super) fn answered(&self, response: &Response, body_bytes: u64, complete: bool) {
-        if complete {
-            self.counters.answered(response.status);
-        }
+    /// Counts an answer that is complete, or waits in the output to be sent.
+    pub(super) fn count(&self, response: &Response) {
+        self.counters.answered(response.status);
+    }
+
+    /// Whether there is an access log.
+    pub(super) fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Writes an answer down; `complete` if all of it was sent.
+    pub(super) fn record(&self, response: &Response, complete: bool) {
         if let Some(log) = &self.log {
-            log.record(&response.note, response.status, body_bytes, complete);
+            log.record(&response.note, response.status, response.body.len(), complete);
         }
     }
 

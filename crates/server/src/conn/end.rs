@@ -4,6 +4,7 @@ use engine::{Deadline, Error, Transport, yield_now};
 use rustix::io::Errno;
 use wire::{Framing, Reject};
 
+use super::unsent::Wire;
 use super::{Context, Persistence, Rest, answer, flush};
 use crate::handler::{Body, Handler, Response};
 use crate::limits::Limits;
@@ -62,18 +63,18 @@ impl Close {
 
 /// Refuses a connection whose address has as many as it may.
 pub(super) async fn turn_away<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
 ) -> Result<Close, Close> {
     wire.output().append(refusal(Counters::read(&context.counters.address_refused)));
     flush(wire, context, Deadline::NEVER).await?;
-    linger(wire, &context.limits).await;
+    linger(&mut **wire, &context.limits).await;
     Ok(Close::AddressFull)
 }
 
 /// Answers what cannot be answered otherwise, and lets the client read it before the connection goes.
 pub(super) async fn refuse<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     mut response: Box<Response>,
     reject: Reject,
@@ -85,7 +86,7 @@ pub(super) async fn refuse<T: Transport, H: Handler>(
         Rest { body: Framing::None, head_only, persistence: Persistence::Close, until: Deadline::NEVER };
     answer(wire, context, response, rest).await?;
     flush(wire, context, rest.until).await?;
-    linger(wire, &context.limits).await;
+    linger(&mut **wire, &context.limits).await;
     Ok(Close::Done)
 }
 
@@ -96,22 +97,22 @@ pub(super) fn is_head(input: &[u8]) -> bool {
 
 /// Ends a connection after its last answer.
 pub(super) async fn finish<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     rest: Rest,
 ) -> Result<(), Close> {
     flush(wire, context, rest.until).await?;
     if !wire.input().is_empty() || rest.body != Framing::None {
         // Closing a socket with unread bytes resets it, and the client could lose the answer.
-        Box::pin(linger(wire, &context.limits)).await;
+        Box::pin(linger(&mut **wire, &context.limits)).await;
     }
     Ok(())
 }
 
 /// Ends a connection in the middle of something: the client is to have what was answered before.
-pub(super) async fn part<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>) {
+pub(super) async fn part<T: Transport, H: Handler>(wire: &mut Wire<T, H>, context: &Context<H>) {
     if flush(wire, context, Deadline::NEVER).await.is_ok() {
-        linger(wire, &context.limits).await;
+        linger(&mut **wire, &context.limits).await;
     }
 }
 

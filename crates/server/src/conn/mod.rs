@@ -9,6 +9,7 @@ mod end;
 mod errand;
 mod ids;
 mod shed;
+mod unsent;
 mod write;
 
 use std::net::SocketAddr;
@@ -30,6 +31,7 @@ use delegate::{Ticket, delegate};
 use discard::{Failure, discard};
 use end::{Close, finish, is_head, part, refuse, turn_away};
 use shed::{too_many, unavailable};
+use unsent::Wire;
 use write::{send_body, write_head};
 
 /// Answers after which a connection lets others have their turn, however many more requests it has sent.
@@ -93,16 +95,14 @@ enum Persistence {
 }
 
 /// Serves one connection from its first byte to its last.
-#[expect(
-    clippy::manual_async_fn,
-    reason = "an async fn keeps what it is given twice, and each connection has room for it"
-)]
+// An `async fn` would keep what it is given twice, and each connection has room for it.
 pub(crate) fn serve<T: Transport, H: Handler>(
-    mut wire: T,
+    transport: T,
     context: Rc<Context<H>>,
     peer: SocketAddr,
     stop: Stop,
 ) -> impl Future<Output = ()> {
+    let mut wire = Wire::new(transport, context.clone());
     async move {
         let entered = context.enter(peer, wire.answered_before() > 0);
         let close = match entered {
@@ -127,7 +127,7 @@ pub(crate) fn serve<T: Transport, H: Handler>(
 }
 
 async fn converse<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     peer: SocketAddr,
     stop: &Stop,
@@ -136,12 +136,12 @@ async fn converse<T: Transport, H: Handler>(
     // The first request begins with the connection.
     let mut next = if answers == 0 { Next::Begun(wire.deadline(Duration::ZERO)) } else { Next::Unknown };
     loop {
-        let (response, rest) = match take_turn(wire, context, peer, stop, answers, next) {
+        let (response, rest) = match take_turn(&mut **wire, context, peer, stop, answers, next) {
             Turn::Answered(response, rest) => (response, rest),
             Turn::Delegated(length, rest, response, ticket) => {
                 // What was answered before must not wait for this one.
                 flush(wire, context, rest.until).await?;
-                (delegate(wire, context, length, response, peer, ticket).await?, rest)
+                (delegate(&mut **wire, context, length, response, peer, ticket).await?, rest)
             }
             Turn::Body(length, rest, is_wanted) => {
                 // In a box, like a refusal: few connections send bodies.
@@ -276,7 +276,7 @@ fn skip_empty_lines<T: Transport>(wire: &mut T) -> bool {
 
 /// Writes an answer, and reads what the request still has for a body.
 async fn answer<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     mut response: Box<Response>,
     mut rest: Rest,
@@ -286,15 +286,18 @@ async fn answer<T: Transport, H: Handler>(
         unavailable(&mut response, &context.counters.request_timeouts);
         rest = Rest { until: Deadline::NEVER, persistence: Persistence::Close, ..rest };
     }
-    write_head(wire, context, &mut response, rest).await?;
     let has_body = !rest.head_only && !response.is_bodiless();
-    let mut sent = Ok(());
-    if has_body {
+    let mut sent = write_head(wire, context, &mut response, rest).await;
+    if has_body && sent.is_ok() {
         sent = send_body(wire, context, &response.body, rest.until).await;
     }
-    context.answered(&response, if has_body { response.body.len() } else { 0 }, sent.is_ok());
-    context.give_response(response);
-    sent?;
+    match sent {
+        Ok(()) => wire.answered(response, has_body),
+        Err(close) => {
+            context.record(&response, false);
+            return Err(close);
+        }
+    }
     if rest.body != Framing::None && rest.persistence != Persistence::Close {
         // In a box, as is all that few connections come to.
         Box::pin(drop_body(wire, context, rest)).await?;
@@ -304,12 +307,12 @@ async fn answer<T: Transport, H: Handler>(
 
 /// Reads a body that nobody wanted, after its request was answered.
 async fn drop_body<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     rest: Rest,
 ) -> Result<(), Close> {
     flush(wire, context, rest.until).await?;
-    discard(wire, &context.limits, rest.body).await.map_err(|failure| match failure {
+    discard(&mut **wire, &context.limits, rest.body).await.map_err(|failure| match failure {
         Failure::OutOfBounds | Failure::Malformed => Close::NotDiscarded,
         Failure::Ended(close) => close,
     })
@@ -318,7 +321,7 @@ async fn drop_body<T: Transport, H: Handler>(
 /// Waits for input: for the next request as long as a connection may be idle, for the rest of a head as long
 /// as a head may take. `Some` is the end of the connection.
 async fn await_input<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     peer: SocketAddr,
     stop: &Stop,
@@ -366,7 +369,7 @@ async fn await_input<T: Transport, H: Handler>(
 
 /// Sends what was answered so far.
 async fn flush<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     until: Deadline,
 ) -> Result<(), Close> {

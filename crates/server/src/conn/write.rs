@@ -6,6 +6,7 @@ use engine::{Buf, Deadline, FileRange, More, Transport};
 use wire::Sink;
 
 use super::ids::FIELD;
+use super::unsent::Wire;
 use super::{Close, Context, Persistence, Rest};
 use crate::file::{FileVersion, read_at};
 use crate::handler::{Body, Handler, Pace, Response};
@@ -35,7 +36,7 @@ impl Sink for Out<'_> {
 
 /// Writes the head of a response.
 pub(super) async fn write_head<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     response: &mut Response,
     rest: Rest,
@@ -76,7 +77,7 @@ pub(super) async fn write_head<T: Transport, H: Handler>(
 /// Writes the body of a response behind its head. What fits in the buffer stays there, to go out with the
 /// answers to the requests behind it.
 pub(super) async fn send_body<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     body: &Body,
     until: Deadline,
@@ -93,7 +94,7 @@ pub(super) async fn send_body<T: Transport, H: Handler>(
 
 /// Sends a body that takes more than one buffer.
 async fn stream_body<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     body: &Body,
     until: Deadline,
@@ -116,7 +117,7 @@ async fn stream_body<T: Transport, H: Handler>(
 /// Sends a part of a file. If its state is known, the end of the part is held back until it is sure that the file is
 /// still in it: an answer whose bytes are of two states is never brought to its end.
 async fn send_file<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     range: &FileRange,
     version: Option<FileVersion>,
@@ -134,7 +135,7 @@ async fn send_file<T: Transport, H: Handler>(
         };
         wire.send_file(first.clone(), until_next)
             .await
-            .map_err(|error| Close::sending(error, wire, until))?;
+            .map_err(|error| Close::sending(error, &**wire, until))?;
     }
     let Some(version) = version else { return Ok(()) };
     let mut last = [0; HELD_BACK as usize];
@@ -149,7 +150,7 @@ async fn send_file<T: Transport, H: Handler>(
 
 /// Sends bytes at a given rate, a tick's worth at a time.
 async fn send_paced<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     pace: Pace,
     until: Deadline,
@@ -174,7 +175,7 @@ async fn send_paced<T: Transport, H: Handler>(
 }
 
 async fn write<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     bytes: &[u8],
     until: Deadline,
@@ -196,16 +197,16 @@ async fn write<T: Transport, H: Handler>(
 /// Sends all that was put in the output, by the time that the whole request may take, and by one that is put down to the
 /// client's slowness.
 pub(super) async fn send<T: Transport, H: Handler>(
-    wire: &mut T,
+    wire: &mut Wire<T, H>,
     context: &Context<H>,
     more: More,
     until: Deadline,
     in_time: Deadline,
 ) -> Result<(), Close> {
-    Counters::add(&context.counters.bytes_sent, wire.pending() as u64);
+    let pending = wire.pending();
+    Counters::add(&context.counters.bytes_sent, pending as u64);
     let in_time = in_time.earlier(wire.deadline(context.limits.send_time));
-    match wire.flush(more, in_time.earlier(until)).await {
-        Ok(()) => Ok(()),
-        Err(error) => Err(Close::sending(error, wire, until)),
-    }
+    let sent = wire.flush(more, in_time.earlier(until)).await;
+    wire.sent(pending - wire.pending());
+    sent.map_err(|error| Close::sending(error, &**wire, until))
 }

@@ -51,7 +51,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Requests answered, whatever the status.
+    /// Requests answered, whatever the status. The answers may still wait to be sent.
     requests,
     /// Answers with status 2xx.
     responses_2xx,

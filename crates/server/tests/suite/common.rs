@@ -102,7 +102,7 @@ pub(crate) fn several(limits: Limits, scripts: Vec<Script>) -> Several {
 }
 
 /// Runs connections until all have ended.
-fn run<H: Handler>(io: &Io<Memory>, http: &Arc<Http<H>>, sockets: &[Socket], stop: Stop) {
+pub(crate) fn run<H: Handler>(io: &Io<Memory>, http: &Arc<Http<H>>, sockets: &[Socket], stop: Stop) {
     let local = http.on_reactor::<Memory>(0, io);
     let executor = Executor::new(sockets.len(), io.driver().unpark());
     let peer = SocketAddr::from(([127, 0, 0, 1], 1234));

@@ -18,6 +18,18 @@ const MOST_BODY: ByteSize = ByteSize(1 << 30);
 /// done in time otherwise is turned away for it (docs/adr/0011-a-wait-that-nobody-chose.md).
 const BACKSTOP: Duration = Duration::from_secs(10);
 
+/// The bounds that are the same for every server, for the end of the help: what is bounded, where, and what happens past it.
+pub(super) const WITHOUT_FLAG: &str = "\
+Limits without a flag:
+  A method of 32 bytes: 501 past it. 100 fields in a head: 431
+  Extensions of 256 bytes for each chunk of a body and 16KiB for all of them, and trailers of 16KiB:
+  400
+  A body that nobody wants is read over up to 64KiB and for 5s; past that the connection is closed
+  behind the answer. It is then read on for up to 5s, as after an error, so that the client can read
+  the answer
+  16 ranges of a file, none of them overlapping: the whole file past it
+  1MiB of lines of the access log that wait to be written, for each reactor: dropped past it";
+
 /// The bounds of a connection.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]

@@ -31,7 +31,7 @@ use super::{Failure, daemon, say, topology};
 const ADMIN_CONNECTIONS: usize = 64;
 
 #[derive(Debug, clap::Args)]
-#[command(args_override_self = true)]
+#[command(args_override_self = true, after_help = limits::WITHOUT_FLAG)]
 pub(super) struct Args {
     /// Directory to serve
     #[arg(default_value = ".")]

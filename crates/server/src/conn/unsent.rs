@@ -1,0 +1,87 @@
+//! Answers that wait in the output: the access log has them when they are sent, since before nobody can say whether they are
+//! complete.
+
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+use engine::Transport;
+
+use super::Context;
+use crate::handler::{Body, Handler, Response};
+
+/// A connection's bytes, and with them the answers that the log does not have yet.
+pub(super) struct Wire<T, H: Handler> {
+    transport: T,
+    context: Rc<Context<H>>,
+    /// The latest, which holds the one before it, and so on.
+    unsent: Option<Box<Response>>,
+}
+
+impl<T: Transport, H: Handler> Wire<T, H> {
+    pub(super) fn new(transport: T, context: Rc<Context<H>>) -> Self {
+        Wire { transport, context, unsent: None }
+    }
+
+    /// Takes a response that is in the output to its last byte, and whose body is of no more use if it was not sent.
+    pub(super) fn answered(&mut self, mut response: Box<Response>, has_body: bool) {
+        if !has_body {
+            response.body = Body::EMPTY;
+        }
+        self.context.count(&response);
+        if !self.context.has_log() {
+            return self.context.give_response(response);
+        }
+        response.end = self.transport.pending();
+        response.earlier = self.unsent.take();
+        self.unsent = Some(response);
+        if self.transport.pending() == 0 {
+            self.sent(0);
+        }
+    }
+
+    /// So many bytes of the output were sent, and either that was all or no more will be.
+    #[inline]
+    pub(super) fn sent(&mut self, bytes: usize) {
+        if self.unsent.is_some() {
+            self.record(bytes);
+        }
+    }
+
+    /// Writes down the answers in their order: those that end within so many bytes of the output are complete.
+    #[cold]
+    fn record(&mut self, sent: usize) {
+        let (mut latest, mut earliest) = (self.unsent.take(), None);
+        while let Some(mut response) = latest {
+            latest = std::mem::replace(&mut response.earlier, earliest);
+            earliest = Some(response);
+        }
+        while let Some(mut response) = earliest {
+            earliest = response.earlier.take();
+            self.context.record(&response, response.end <= sent);
+            self.context.give_response(response);
+        }
+    }
+}
+
+impl<T, H: Handler> Drop for Wire<T, H> {
+    fn drop(&mut self) {
+        while let Some(mut response) = self.unsent.take() {
+            self.unsent = response.earlier.take();
+            self.context.record(&response, false);
+        }
+    }
+}
+
+impl<T, H: Handler> Deref for Wire<T, H> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.transport
+    }
+}
+
+impl<T, H: Handler> DerefMut for Wire<T, H> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.transport
+    }
+}
