@@ -102,7 +102,8 @@ fn run_twice(
             watch(phase);
             true
         };
-        let printed = child::output(command, stop, &mut go_on).map_err(|error| error.to_string())?;
+        let printed = child::output(command, child::limit(seconds, plan), stop, &mut go_on)
+            .map_err(|error| error.to_string())?;
         let more = fs::read_to_string(file.path()).map_err(|error| error.to_string())?;
         Ok::<_, String>(printed + "\n" + &more)
     };

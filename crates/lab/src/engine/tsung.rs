@@ -55,7 +55,8 @@ pub(super) fn run(
         // The figures of a second are whole once the next ones are there.
         told <= skipped + counted
     };
-    let text = child::output(command, stop, &mut go_on).map_err(words)?;
+    let limit = child::limit(2.0 * (skipped + counted) as f64, plan);
+    let text = child::output(command, limit, stop, &mut go_on).map_err(words)?;
     let mut outcome = Outcome { threads: 1, ..Outcome::empty(plan) };
     outcome.client.cpu_s = own.and_then(|own| own.finish(1)).map_or(0.0, |used| used.cpu_s);
     let (Some((begin, before)), Some((end, after))) = (begin, end) else { return Err(nothing_in(&text)) };

@@ -134,6 +134,12 @@ impl Plan {
         if engine == Engine::Webbench && !key.close {
             return Err("load.engine: webbench makes a connection per request: write close = [true]".into());
         }
+        if engine == Engine::H2load && key.close {
+            return Err(
+                "load.engine: h2load does not end where each request has a connection: write close = [false]"
+                    .into(),
+            );
+        }
         if !self.load.expect_status.is_empty() {
             return Err(format!(
                 "load.expect_status: {name} does not look at it: only the engine plimsoll does"
@@ -200,16 +206,20 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_close_are_asked_for_as_such() {
-        let with = |close: &str| {
+    fn who_only_closes_and_who_cannot_is_told_so() {
+        let with = |engine: &str, close: &str| {
             let text = format!(
                 "title = \"t\"\nconnections = [1]\npaths = [\"/\"]\nclose = [{close}]\nduration_s = 1\n[load]\n\
-                 engine = \"webbench\"\n[[target]]\nname = \"a\"\nmodel = \"reactor\"\n"
+                 engine = \"{engine}\"\n[[target]]\nname = \"a\"\nmodel = \"reactor\"\n"
             );
             Plan::parse(&text, "x.toml").map(|_| ()).map_err(|error| error.to_string())
         };
         let why =
             "x.toml: line 6: load.engine: webbench makes a connection per request: write close = [true]";
-        assert_eq!((with("true"), with("true, false")), (Ok(()), Err(why.to_string())));
+        let webbench = |close| with("webbench", close);
+        assert_eq!((webbench("true"), webbench("true, false")), (Ok(()), Err(why.to_string())));
+        let why = with("h2load", "true").unwrap_err();
+        assert!(why.starts_with("x.toml: line 6: load.engine: h2load does not end"), "{why}");
+        assert_eq!(with("h2load", "false"), Ok(()));
     }
 }
