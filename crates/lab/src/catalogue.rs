@@ -16,7 +16,7 @@ pub struct Experiment {
 }
 
 /// Name and plan of each, from `experiments/`.
-const KNOWN: [(&str, &str); 18] = [
+const KNOWN: [(&str, &str); 19] = [
     ("architectures", include_str!("../../../experiments/architectures.toml")),
     ("auto", include_str!("../../../experiments/auto.toml")),
     ("fast-slow", include_str!("../../../experiments/fast-slow.toml")),
@@ -32,6 +32,7 @@ const KNOWN: [(&str, &str); 18] = [
     ("reactor-study", include_str!("../../../experiments/reactor-study.toml")),
     ("recovery", include_str!("../../../experiments/recovery.toml")),
     ("server-comparison", include_str!("../../../experiments/server-comparison.toml")),
+    ("server-long-run", include_str!("../../../experiments/server-long-run.toml")),
     ("site", include_str!("../../../experiments/site.toml")),
     ("ten-thousand", include_str!("../../../experiments/ten-thousand.toml")),
     ("thread-pool-scaling", include_str!("../../../experiments/thread-pool-scaling.toml")),
@@ -75,6 +76,18 @@ mod tests {
             let plan = Plan::parse(text, name).unwrap();
             assert!(!plan.question.is_empty(), "{name} asks nothing");
             assert!(plan.quicker().estimate_s() <= 300.0, "{name} --quick takes more than five minutes");
+        }
+    }
+
+    #[test]
+    fn every_claim_is_about_cells_that_are_measured() {
+        for (name, text) in KNOWN {
+            let plan = Plan::parse(text, name).unwrap();
+            let cells = plan.cells();
+            for claim in &plan.claims {
+                let missing = claim.sides().find(|(_, side)| !cells.iter().any(|cell| side.names(cell)));
+                assert!(missing.is_none(), "{name}: {:?} of {:?}", missing.map(|(key, _)| key), claim.text);
+            }
         }
     }
 
