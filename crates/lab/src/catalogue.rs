@@ -16,10 +16,11 @@ pub struct Experiment {
 }
 
 /// Name and plan of each, from `experiments/`.
-const KNOWN: [(&str, &str); 19] = [
+const KNOWN: [(&str, &str); 20] = [
     ("architectures", include_str!("../../../experiments/architectures.toml")),
     ("auto", include_str!("../../../experiments/auto.toml")),
     ("fast-slow", include_str!("../../../experiments/fast-slow.toml")),
+    ("fast-slow-soak", include_str!("../../../experiments/fast-slow-soak.toml")),
     ("floor", include_str!("../../../experiments/floor.toml")),
     ("highest-concurrency", include_str!("../../../experiments/highest-concurrency.toml")),
     ("large-files", include_str!("../../../experiments/large-files.toml")),
@@ -77,6 +78,13 @@ mod tests {
             assert!(!plan.question.is_empty(), "{name} asks nothing");
             assert!(plan.quicker().estimate_s() <= 300.0, "{name} --quick takes more than five minutes");
         }
+    }
+
+    #[test]
+    fn every_experiment_is_in_the_list_of_the_documents() {
+        let document = include_str!("../../../docs/experiments.md");
+        let missing = KNOWN.iter().filter(|(name, _)| !document.contains(&format!("| `{name}` | ")));
+        assert_eq!(missing.map(|(name, _)| *name).collect::<Vec<_>>(), [""; 0], "docs/experiments.md");
     }
 
     #[test]
