@@ -57,7 +57,7 @@ impl Codings {
         let mut qualities = [None; Coding::ALL.len()];
         let mut others = None;
         for member in values.flat_map(list) {
-            let (name, quality) = weighted(member);
+            let Some((name, quality)) = weighted(member) else { continue };
             match Coding::named(name) {
                 Some(coding) => qualities[coding as usize] = Some(quality),
                 None if name == b"*" => others = Some(quality),
@@ -102,9 +102,9 @@ pub fn accepts(head: &RequestHead<'_>, media_type: &str) -> u16 {
         return 1000;
     }
     let kind = media_type.split('/').next().unwrap_or_default();
-    let mut best = (0, 0);
-    for member in values.flat_map(list) {
-        let (range, quality) = weighted(member);
+    let (mut best, mut any) = ((0, 0), false);
+    for (range, quality) in values.flat_map(list).filter_map(weighted) {
+        any = true;
         let specific = match range {
             b"*/*" => 1,
             range if range.strip_suffix(b"/*").is_some_and(|r| r.eq_ignore_ascii_case(kind.as_bytes())) => 2,
@@ -113,15 +113,17 @@ pub fn accepts(head: &RequestHead<'_>, media_type: &str) -> u16 {
         };
         best = best.max((specific, quality));
     }
-    best.1
+    // What says nothing that can be understood is as good as nothing.
+    if any { best.1 } else { 1000 }
 }
 
-/// A member of a list and its quality in thousandths; one that is malformed makes the member unwanted.
-fn weighted(member: &[u8]) -> (&[u8], u16) {
+/// A member of a list and its quality in thousandths; none if that is malformed: to take such a member for unwanted could
+/// refuse a client all that it would take.
+fn weighted(member: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().unwrap_or_default();
     let weight = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
-    (name, weight.map_or(1000, |weight| thousandths(weight).unwrap_or(0)))
+    Some((name, weight.map_or(Some(1000), thousandths)?))
 }
 
 /// `0`, `1`, or one of them with up to three digits behind a point, and at most 1 (RFC 9110, 12.4.2).
@@ -170,6 +172,8 @@ mod tests {
             ("gzip;q=2", vec![Identity]),
             ("gzip;q=0.1234", vec![Identity]),
             ("gzip;q=x, br ; q=0.001", vec![Brotli, Identity]),
+            ("*;q=1.0000", vec![Identity]),
+            ("identity;q=-1", vec![Identity]),
         ] {
             let codings = with_head(&format!("Accept-Encoding: {value}\r\n"), Codings::of);
             assert_eq!(codings.iter().collect::<Vec<_>>(), expected, "{value}");
@@ -187,6 +191,8 @@ mod tests {
             ("text/*;q=0.5, */*;q=0.1", 500, 100),
             ("text/html;q=0, text/*", 0, 0),
             ("*/*", 1000, 1000),
+            ("text/html;q=1.0000", 1000, 1000),
+            ("text/html;q=1.0000, application/json;q=0.5", 0, 500),
         ] {
             let (h, j) = with_head(&format!("Accept: {value}\r\n"), |head| {
                 (accepts(head, "text/html"), accepts(head, "application/json"))
