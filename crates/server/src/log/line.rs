@@ -6,9 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
 use wire::{HttpDate, RequestHead, Status, Version, put_decimal};
 
+use super::json::Noted;
 use super::{AccessLog, Format};
 
 /// Most bytes of a target in a line.
@@ -42,22 +42,6 @@ pub(crate) struct Logger {
     log: Arc<AccessLog>,
     thread: usize,
     stamp: RefCell<Stamp>,
-}
-
-/// What JSON has of a request when it comes.
-#[derive(Serialize)]
-struct Noted<'a> {
-    time: &'a str,
-    peer: SocketAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a str>,
-    method: &'a str,
-    target: &'a str,
-    version: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    referer: Option<std::borrow::Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user_agent: Option<std::borrow::Cow<'a, str>>,
 }
 
 impl Logger {
@@ -118,8 +102,8 @@ impl Logger {
                 let (referer, user_agent) =
                     (referer.map(String::from_utf8_lossy), user_agent.map(String::from_utf8_lossy));
                 let noted = Noted { time: &time, peer, id, method, target, version, referer, user_agent };
-                // It fails only where writing does, and this is memory. The last byte is the closing brace.
-                let _ = serde_json::to_writer(&mut *text, &noted);
+                noted.put(text);
+                // The closing brace comes behind the outcome.
                 text.pop();
                 note.split = text.len();
             }
@@ -310,6 +294,11 @@ mod tests {
             serde_json::from_str(&line_of(Format::Json, Some(&request), true)).unwrap();
         assert_eq!((&line["target"], &line["method"]), (&"/a\"b".into(), &"GET".into()));
         assert_eq!(line["user_agent"], "evil\\\"agent \u{fffd}");
+        // U+009B begins a command to a terminal, as ESC [ does.
+        let request =
+            b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: a\xc2\x9b31m\xc2\x80\xc3\xa9\xc2\xa0\r\n\r\n";
+        let text = line_of(Format::Json, Some(request), true);
+        assert!(text.contains("\"a\\u009b31m\\u0080\u{e9}\u{a0}\""), "{text}");
         assert_eq!((line["status"].as_u64(), line["bytes"].as_u64()), (Some(200), Some(42)));
         assert_eq!((&line["peer"], &line["id"]), (&"10.0.0.7:4711".into(), &"id-1".into()));
         let time = line["time"].as_str().unwrap();
@@ -338,6 +327,22 @@ mod tests {
         log.finish();
         drop((logger, log));
         assert_eq!(reader.join().unwrap() as u64 + dropped, lines);
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_keeps_nobody_from_stopping() {
+        let (reading, writing) = std::io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writing));
+        let log = AccessLog::start(Destination::File(path.into()), Format::Combined, 1).unwrap();
+        let logger = Logger::new(log.clone(), 0);
+        let mut note = Note::default();
+        logger.note(&mut note, None, ([10, 0, 0, 7], 1).into(), None, Instant::now());
+        for _ in 0..5_000 {
+            logger.record(&note, Status::OK, 1, true);
+        }
+        log.finish();
+        assert!((1..=5_000).contains(&log.dropped()), "{}", log.dropped());
+        drop(reading);
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! The access log: a line for each request, written by a thread of its own, that no request ever waits for.
 
+mod json;
 mod line;
 mod writer;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{JoinHandle, Thread};
+use std::thread::Thread;
+use std::time::Duration;
 
 pub(crate) use line::{Logger, Note};
 
@@ -18,6 +21,10 @@ const MOST_WAITING: usize = 1024 * 1024;
 
 /// Once as many bytes wait the writer is woken before its time.
 const MANY_WAITING: usize = 64 * 1024;
+
+/// How long the end waits for lines to be written of which not one byte is taken: into a pipe that nobody reads, they never
+/// would be.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +51,16 @@ pub struct AccessLog {
     /// Lines that wait to be written.
     waiting: Striped<Vec<u8>>,
     dropped: AtomicU64,
+    /// Lines that are being written.
+    in_hand: AtomicU64,
+    /// Bytes that were written.
+    written: AtomicU64,
     reopen: AtomicBool,
     finished: AtomicBool,
     /// The thread that writes.
     writer: OnceLock<Thread>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Disconnected when that thread has ended.
+    ended: Mutex<Option<Receiver<()>>>,
 }
 
 impl AccessLog {
@@ -62,17 +74,20 @@ impl AccessLog {
             format,
             waiting: Striped::new(threads, |_| Vec::new()),
             dropped: AtomicU64::new(0),
+            in_hand: AtomicU64::new(0),
+            written: AtomicU64::new(0),
             reopen: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             writer: OnceLock::new(),
-            thread: Mutex::default(),
+            ended: Mutex::default(),
         });
-        let of_writer = log.clone();
-        let thread = std::thread::Builder::new()
-            .name("access-log".into())
-            .spawn(move || writer::run(&of_writer, output))?;
+        let (of_writer, (end, ended)) = (log.clone(), channel());
+        let thread = std::thread::Builder::new().name("access-log".into()).spawn(move || {
+            writer::run(&of_writer, output);
+            drop::<std::sync::mpsc::Sender<()>>(end);
+        })?;
         let _ = log.writer.set(thread.thread().clone());
-        *log.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        *log.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(ended);
         Ok(log)
     }
 
@@ -82,15 +97,28 @@ impl AccessLog {
         self.wake_writer();
     }
 
-    /// Writes what waits, and ends the thread.
+    /// Writes what waits, and ends the thread. Where nothing is taken any more, the lines are given up: a server is not kept
+    /// from stopping by who reads its log.
     pub fn finish(&self) {
         self.finished.store(true, Ordering::Release);
         self.wake_writer();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            // It does nothing that panics.
-            let _ = thread.join();
+        let Some(ended) = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let mut written = self.written.load(Ordering::Acquire);
+        while ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            let now = self.written.load(Ordering::Acquire);
+            if now == written {
+                return self.give_up();
+            }
+            written = now;
         }
+    }
+
+    /// Counts what could not be written. The thread waits on; it ends with the process.
+    fn give_up(&self) {
+        let waiting: u64 = self.waiting.all().map(|lines| writer::lines_in(&lines)).sum();
+        let lost = waiting + self.in_hand.load(Ordering::Acquire);
+        self.dropped.fetch_add(lost, Ordering::Relaxed);
+        tracing::warn!(lost, "nobody takes the lines of the access log: the last ones are lost");
     }
 
     /// Lines that were lost: they came faster than they could be written, or writing failed.

@@ -33,8 +33,14 @@ pub(super) fn run(log: &AccessLog, mut output: Output) {
         for mut waiting in log.waiting.all() {
             std::mem::swap(&mut *waiting, &mut lines);
             drop(waiting);
+            if lines.is_empty() {
+                continue;
+            }
+            log.in_hand.store(lines_in(&lines), Ordering::Release);
             let lost = output.write(&lines);
+            log.in_hand.store(0, Ordering::Release);
             log.dropped.fetch_add(lost, Ordering::Relaxed);
+            log.written.fetch_add(lines.len() as u64, Ordering::Release);
             lines.clear();
         }
         if finished {
@@ -42,6 +48,11 @@ pub(super) fn run(log: &AccessLog, mut output: Output) {
         }
         std::thread::park_timeout(INTERVAL);
     }
+}
+
+/// How many lines end in some bytes.
+pub(super) fn lines_in(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 impl Output {
@@ -60,9 +71,6 @@ impl Output {
 
     /// Writes lines: how many of them were lost. A full disk must not end anything but them.
     fn write(&mut self, lines: &[u8]) -> u64 {
-        if lines.is_empty() {
-            return 0;
-        }
         // The rest of a line that was torn stays on a line of its own.
         let end = if self.torn { self.write_all(b"\n").1 } else { Ok(()) };
         let (written, result) = match end {
@@ -75,7 +83,7 @@ impl Output {
         } else {
             self.torn = false;
         }
-        lines[written..].iter().filter(|byte| **byte == b'\n').count() as u64
+        lines_in(&lines[written..])
     }
 
     /// Writes as much as can be: how much that is, and why no more.
