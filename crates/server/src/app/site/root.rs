@@ -1,22 +1,30 @@
 //! The directory that is served, and the only door into it: nothing outside can be opened through it.
 
+mod place;
+mod within;
+
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{self, CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{self, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
+
+use place::{Directory, Place};
 
 /// How a file is opened: for reading, without waiting for a writer if it is a pipe, and without ever becoming
 /// the terminal of this process.
 const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
+/// How often an open is tried that something else comes in between of.
+const TRIES: usize = 64;
+
 /// A directory whose files can be opened, and nothing else.
 #[derive(Debug)]
 pub struct Root {
-    directory: OwnedFd,
+    place: Place,
     beneath: Beneath,
     links: Links,
 }
@@ -51,14 +59,13 @@ impl Root {
     /// # Errors
     /// It is not there, not a directory, or not readable.
     pub fn open(path: &Path, links: Links) -> io::Result<Self> {
-        let directory =
-            fs::openat(CWD, path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let beneath = match open_beneath(&directory, b".", links) {
+        let place = Place::open(path)?;
+        let beneath = match open_beneath(&place.directory().fd, b".", OPEN, resolve(links)) {
             _ if links == Links::Follow => Beneath::Nothing,
             Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => Beneath::Walk,
             _ => Beneath::Kernel,
         };
-        Ok(Root { directory, beneath, links })
+        Ok(Root { place, beneath, links })
     }
 
     /// The same root with another way to keep it.
@@ -79,29 +86,49 @@ impl Root {
     /// Opens a file or directory by its path below the root; the empty path is the root itself.
     ///
     /// # Errors
-    /// The kernel's; `EXDEV` or `ELOOP` where the path would leave the root.
+    /// The kernel's; `EXDEV` or `ELOOP` where the path would leave the root, `EAGAIN` where renames, or a lease, do not let it
+    /// be opened now.
     pub fn get(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b"." } else { path };
+        let directory = self.place.directory();
         match self.beneath {
-            Beneath::Kernel => open_beneath(&self.directory, path, self.links),
-            Beneath::Walk => walk(&self.directory, path),
-            Beneath::Nothing => follow(&self.directory, path),
+            Beneath::Kernel => self.get_beneath(&directory, path),
+            Beneath::Walk => walk(&directory.fd, path),
+            Beneath::Nothing => follow(&directory.fd, path),
+        }
+    }
+
+    fn get_beneath(&self, directory: &Directory, path: &[u8]) -> Result<OwnedFd, Errno> {
+        match open_beneath(&directory.fd, path, OPEN, resolve(self.links)) {
+            // The kernel takes every absolute link for one that leads out.
+            Err(Errno::XDEV) if self.links == Links::Within => within::open(directory, path),
+            result => result,
         }
     }
 }
 
-fn open_beneath(directory: &OwnedFd, path: &[u8], links: Links) -> Result<OwnedFd, Errno> {
-    let resolve = match links {
+fn resolve(links: Links) -> ResolveFlags {
+    match links {
         Links::Deny => ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
         Links::Within | Links::Follow => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
-    };
-    loop {
-        // EAGAIN: something was renamed while the kernel walked the path (openat2(2)).
-        match fs::openat2(directory, OsStr::from_bytes(path), OPEN, Mode::empty(), resolve) {
+    }
+}
+
+fn open_beneath(
+    directory: &OwnedFd,
+    path: &[u8],
+    how: OFlags,
+    resolve: ResolveFlags,
+) -> Result<OwnedFd, Errno> {
+    for _ in 0..TRIES {
+        // EAGAIN: something was renamed while the kernel walked the path (openat2(2)); or there is a lease on the file, whose
+        // holder has not given it up yet (fcntl(2)), which it may take its time for.
+        match fs::openat2(directory, OsStr::from_bytes(path), how, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             result => return result,
         }
     }
+    Err(Errno::AGAIN)
 }
 
 /// Opens what a path leads to. The path itself has no `..` (it was [decoded](wire::decode_path)), so only links lead out.
@@ -153,6 +180,10 @@ mod tests {
         symlink("../secret", root.join("outer")).unwrap();
         symlink("/etc/passwd", root.join("absolute")).unwrap();
         symlink("..", root.join("up")).unwrap();
+        symlink(root.join("a/b/file"), root.join("a/absolute-inner")).unwrap();
+        symlink(root.join("a"), root.join("absolute-directory")).unwrap();
+        symlink(root.join("a/../../secret"), root.join("absolute-out")).unwrap();
+        symlink(root.join("loop"), root.join("loop")).unwrap();
         outer
     }
 
@@ -194,12 +225,74 @@ mod tests {
             (Links::Follow, Ok("inside"), Ok("secret")),
         ] {
             let root = root(links);
-            assert_eq!(read(&root, "inner").as_deref(), inner.as_deref(), "{links:?}");
-            assert_eq!(read(&root, "outer").as_deref(), outside.as_deref(), "{links:?}");
+            for path in [
+                "inner",
+                "a/absolute-inner",
+                "absolute-directory/b/file",
+                "absolute-directory/absolute-inner",
+            ] {
+                assert_eq!(read(&root, path).as_deref(), inner.as_deref(), "{path} under {links:?}");
+            }
+            for path in ["outer", "absolute-out", "up/secret"] {
+                assert_eq!(read(&root, path).as_deref(), outside.as_deref(), "{path} under {links:?}");
+            }
+            assert_eq!(read(&root, "loop"), Err(Errno::LOOP), "{links:?}");
             for path in ["../secret", "a/../../secret", "/../secret", "//etc/passwd"] {
                 assert!(read(&root, path).is_err(), "{path} was opened under {links:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_root_that_is_reached_by_a_link_knows_its_files_by_either_name() {
+        let outer = site();
+        symlink("root", outer.path().join("current")).unwrap();
+        let root = Root::open(&outer.path().join("current"), Links::Within).unwrap();
+        symlink(outer.path().join("current/a/b/file"), outer.path().join("root/by-link")).unwrap();
+        for path in ["by-link", "a/absolute-inner"] {
+            assert_eq!(read(&root, path).as_deref(), Ok("inside"), "{path}");
+        }
+    }
+
+    #[test]
+    fn links_that_are_swapped_while_they_are_walked_lead_nowhere_else() {
+        let outer = site();
+        let at = |name: &str| outer.path().join("root").join(name);
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let roots = [Beneath::Kernel, Beneath::Walk]
+            .map(|beneath| Root::open(&at(""), Links::Within).unwrap().with(beneath));
+        struct StopAtTheEnd<'a>(&'a std::sync::atomic::AtomicBool);
+        impl Drop for StopAtTheEnd<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        std::thread::scope(|scope| {
+            let _stop = StopAtTheEnd(&stop);
+            scope.spawn(|| {
+                // A directory, a link to one inside, and links that lead out take turns under one name.
+                let targets = [at("a"), outer.path().into(), "../../".into(), "a".into()];
+                for round in 0.. {
+                    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        break;
+                    }
+                    symlink(&targets[round % 4], at("next")).unwrap();
+                    fs::rename(at("next"), at("swapped")).unwrap();
+                    if round % 8 == 0 {
+                        fs::remove_file(at("swapped")).unwrap();
+                        fs::rename(at("a"), at("swapped")).unwrap();
+                        fs::rename(at("swapped"), at("a")).unwrap();
+                    }
+                }
+            });
+            for round in 0..20_000 {
+                let root = &roots[round % 2];
+                for path in ["swapped/secret", "swapped/root/../secret", "swapped/../secret"] {
+                    assert_ne!(read(root, path).as_deref(), Ok("secret"), "{path} in round {round}");
+                }
+                let _ = read(root, "swapped/b/file").map(|text| assert_eq!(text, "inside"));
+            }
+        });
     }
 
     #[test]
