@@ -1,8 +1,10 @@
 //! A connection on the in-memory driver: scripted client, virtual clock, nothing left to chance.
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use engine::driver::memory::{Memory, Script};
 use engine::{Connections, Driver, Executor, Io, Service, Socket, Stop, Stream};
@@ -146,6 +148,35 @@ pub(crate) fn field<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
 
 pub(crate) fn body(answer: &str) -> &str {
     answer.split_once("\r\n\r\n").unwrap().1
+}
+
+/// Sets when a file was changed last.
+pub(crate) fn touch(root: &Path, name: &str, seconds: u64) {
+    let file = fs::File::options().write(true).open(root.join(name)).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+}
+
+/// What was put in a coding.
+pub(crate) fn decoded(coding: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::new();
+    match coding {
+        "zstd" => decoded = zstd::decode_all(bytes).unwrap(),
+        "br" => brotli::BrotliDecompress(&mut &bytes[..], &mut decoded).unwrap(),
+        "gzip" => {
+            std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(bytes), &mut decoded).unwrap();
+        }
+        other => panic!("{other}"),
+    }
+    decoded
+}
+
+/// Waits until something holds, however slow the host is; if it never does, says what.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it never came to this: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Leaves out the lines that depend on the clock.

@@ -11,3 +11,4 @@ mod semantics;
 mod site;
 mod sockets;
 mod splits;
+mod states;

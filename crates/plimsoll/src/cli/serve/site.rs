@@ -24,7 +24,8 @@ pub(super) struct SiteFlags {
     /// for paths whose last part has a dot
     #[arg(long, value_name = "PATH", value_parser = site_path)]
     fallback: Option<String>,
-    /// Page to send with an error: 404=/missing.html; may be given more than once
+    /// Page to send with an error of the site (400, 403 to 406, 412, 416, 500, 501, 503): 404=/missing.html; may be given more
+    /// than once
     #[arg(long, value_name = "STATUS=PATH")]
     error_page: Vec<ErrorPage>,
     /// Cache-Control of files whose path matches: '/assets/*=max-age=31536000, immutable'; * stands for anything, ? for

@@ -14,7 +14,7 @@ use crate::striped::Striped;
 
 /// How long an entry is believed before the file is looked at again. A changed file is to be served new within a second, and
 /// a request's time may be late by what else its thread had to do.
-const FRESH: Duration = Duration::from_millis(500);
+pub(super) const FRESH: Duration = Duration::from_millis(500);
 
 /// What an entry takes beside its representation and its path.
 const ENTRY_BYTES: usize = 128;

@@ -63,28 +63,34 @@ impl Compressor {
         (self.bounds.min..=self.bounds.max).contains(&length) || (by == By::Force && length < self.bounds.min)
     }
 
-    /// Compresses the content of a file, unless it was done before.
+    /// Compresses the content of a file, unless that was done before with the content of this state. Without a state, one that
+    /// stands for no other content, nothing is kept.
     pub(super) fn compress(
         &self,
         content: &[u8],
-        version: FileVersion,
+        state: Option<FileVersion>,
         coding: Coding,
         by: By,
     ) -> Compressed {
         let force = by == By::Force;
-        let key = (version, coding, force);
-        match self.kept().results.get(&key) {
-            Some(Kind::Smaller(bytes)) => return Compressed::Smaller(bytes.clone()),
+        let key = state.map(|state| (state, coding, force));
+        match key.and_then(|key| self.kept().results.get(&key).cloned()) {
+            Some(Kind::Smaller(bytes)) => return Compressed::Smaller(bytes),
             Some(Kind::NotSmaller) => return Compressed::NotSmaller,
             Some(Kind::UnderWay) => return Compressed::Busy,
             None => {}
         }
         let Some(_permit) = Permit::take(&self.permits) else { return Compressed::Busy };
-        self.kept().put(key, Kind::UnderWay, self.room);
+        let keep = |kind: Kind| {
+            if let Some(key) = key {
+                self.kept().put(key, kind, self.room);
+            }
+        };
+        keep(Kind::UnderWay);
         let encoded = encode(content, coding);
         let is_wanted = force || encoded.len() < content.len();
         let result = if is_wanted { Kind::Smaller(encoded.into()) } else { Kind::NotSmaller };
-        self.kept().put(key, result.clone(), self.room);
+        keep(result.clone());
         match result {
             Kind::Smaller(bytes) => Compressed::Smaller(bytes),
             Kind::NotSmaller | Kind::UnderWay => Compressed::NotSmaller,
@@ -153,4 +159,36 @@ fn encode(content: &[u8], coding: Coding) -> Vec<u8> {
     };
     // Writing to memory does not fail; if it did, the content as it is would not be in the coding that is announced.
     encoded.expect("compressing from memory to memory has nothing to fail of")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    #[test]
+    fn only_what_belongs_to_one_content_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = OwnedFd::from(std::fs::File::create(dir.path().join("file")).unwrap());
+        let state = FileVersion::of(&rustix::fs::fstat(&file).unwrap());
+        let compressor = Compressor::new(Compression::default(), 1 << 20);
+        let compress = |letter: &str, state| match compressor.compress(
+            letter.repeat(2_000).as_bytes(),
+            state,
+            Coding::Zstd,
+            By::Compressing,
+        ) {
+            Compressed::Smaller(bytes) => String::from_utf8(zstd::decode_all(&bytes[..]).unwrap()).unwrap(),
+            _ => panic!("{letter} does not get smaller"),
+        };
+        for letter in ["a", "b"] {
+            assert_eq!(compress(letter, None), letter.repeat(2_000));
+        }
+        assert_eq!(compressor.kept().results.len(), 0);
+        // Nobody compresses again what is known by its state.
+        for letter in ["c", "d"] {
+            assert_eq!(compress(letter, Some(state)), "c".repeat(2_000));
+        }
+    }
 }

@@ -1,8 +1,11 @@
 //! What is in a directory, for people and for programs.
 
+mod kept;
+
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
-use std::time::SystemTime;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustix::fs::{AtFlags, Dir, FileType, fstat, statat};
@@ -16,11 +19,13 @@ use super::settings::SiteSettings;
 use crate::file::FileVersion;
 use crate::handler::{Body, Response};
 
-/// Most entries of a listing.
+pub(super) use kept::Kept;
+
+/// Most entries of a listing, and so how many files are looked at for it; likewise how many links.
 const MOST: usize = 10_000;
 
-/// Most entries of a directory that are looked at for a listing.
-const MOST_LOOKED_AT: usize = 100_000;
+/// Most names of a directory that are read for a listing.
+const MOST_NAMES: usize = 100_000;
 
 /// What is encoded in a link: all that is not unreserved (RFC 3986, 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -58,44 +63,66 @@ struct Listing {
 pub(super) fn list(
     root: &Root,
     settings: &SiteSettings,
-    directory: &[u8],
-    head: &RequestHead<'_>,
+    kept: &Kept,
+    directory: Vec<u8>,
+    (head, now): (&RequestHead<'_>, Instant),
     response: &mut Response,
 ) -> Result<(), Missing> {
-    let listing = Listing::read(root, settings, directory)?;
     let wants_json = accepts(head, "application/json") > accepts(head, "text/html");
-    let (media, body) = match wants_json {
-        true => ("application/json", serde_json::to_vec(&listing).unwrap_or_default()),
-        false => ("text/html; charset=utf-8", listing.page().into_bytes()),
+    let media = if wants_json { "application/json" } else { "text/html; charset=utf-8" };
+    let page = match kept.fresh(&directory, wants_json, now) {
+        Some(page) => page,
+        None => {
+            let listing = Listing::read(root, settings, &directory)?;
+            let page: Arc<[u8]> = match wants_json {
+                true => serde_json::to_vec(&listing).unwrap_or_default().into(),
+                false => listing.page().into_bytes().into(),
+            };
+            kept.keep(directory, wants_json, &page, now);
+            page
+        }
     };
     response
         .field("Content-Type", media.as_bytes())
         .field("Vary", b"Accept")
         .field("Cache-Control", b"no-cache");
-    response.field_lines(&settings.extra_fields).body(Body::Owned(body));
+    response.field_lines(&settings.extra_fields).body(Body::Shared(page));
     Ok(())
 }
 
 impl Listing {
+    /// Reads all names first, then looks at the files among them that are listed: a look at each takes far longer.
     fn read(root: &Root, settings: &SiteSettings, directory: &[u8]) -> Result<Self, Missing> {
         let fd = root.get(directory)?;
-        let (mut entries, mut truncated, mut looked_at) = (Vec::new(), false, 0);
-        for found in Dir::read_from(&fd)? {
+        let (mut names, mut truncated, mut links) = (Vec::new(), false, 0);
+        for (at, found) in Dir::read_from(&fd)?.enumerate() {
+            if at == MOST_NAMES {
+                truncated = true;
+                break;
+            }
             let found = found?;
             let name = found.file_name().to_bytes();
             if name == b"." || name == b".." || (!settings.dotfiles && is_hidden(name)) {
                 continue;
             }
-            looked_at += 1;
-            if looked_at > MOST_LOOKED_AT {
-                truncated = true;
-                break;
+            match found.file_type() {
+                FileType::RegularFile => names.push((Kind::File, name.to_vec())),
+                FileType::Directory => names.push((Kind::Directory, name.to_vec())),
+                FileType::Symlink | FileType::Unknown if links == MOST => truncated = true,
+                // What it is has to be known for its place in the order.
+                FileType::Symlink | FileType::Unknown => {
+                    links += 1;
+                    names.extend(
+                        Entry::of(root, &fd, directory, name).map(|entry| (entry.kind, name.to_vec())),
+                    );
+                }
+                _ => {}
             }
-            entries.extend(Entry::of(root, &fd, directory, name));
         }
-        entries.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
-        truncated |= entries.len() > MOST;
-        entries.truncate(MOST);
+        names.sort();
+        truncated |= names.len() > MOST;
+        names.truncate(MOST);
+        let entries = names.iter().filter_map(|(_, name)| Entry::of(root, &fd, directory, name)).collect();
         Ok(Listing { path: format!("/{}", String::from_utf8_lossy(directory)), entries, truncated })
     }
 

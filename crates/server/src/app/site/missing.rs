@@ -25,8 +25,8 @@ pub(super) enum Missing {
     MethodNotAllowed,
     /// The method is known to nobody here.
     UnknownMethod,
-    /// It cannot be opened now, for want of descriptors or memory.
-    Exhausted,
+    /// It cannot be had now: for want of descriptors, memory or turns to compress, or since it changes all the time.
+    NotNow,
     /// Reading failed.
     Unreadable(Errno),
 }
@@ -45,7 +45,7 @@ impl Missing {
             Missing::NotAcceptable => Status::NOT_ACCEPTABLE,
             Missing::MethodNotAllowed => Status::METHOD_NOT_ALLOWED,
             Missing::UnknownMethod => Status::NOT_IMPLEMENTED,
-            Missing::Exhausted => Status::SERVICE_UNAVAILABLE,
+            Missing::NotNow => Status::SERVICE_UNAVAILABLE,
             Missing::Unreadable(_) => Status::INTERNAL_SERVER_ERROR,
         }
     }
@@ -57,7 +57,7 @@ impl Missing {
             Missing::NoSlash => response.field("Location", with_slash(head).as_bytes()),
             Missing::MethodNotAllowed => response.field("Allow", ALLOW),
             Missing::NotAcceptable => response.field("Vary", b"Accept-Encoding"),
-            Missing::Exhausted => response.field("Retry-After", b"1"),
+            Missing::NotNow => response.field("Retry-After", b"1"),
             Missing::Unreadable(error) => {
                 tracing::warn!(path = head.path(), %error, "a file cannot be read");
                 response
@@ -74,8 +74,8 @@ impl From<Errno> for Missing {
                 Missing::NotFound
             }
             Errno::ACCESS | Errno::PERM => Missing::Forbidden,
-            // A 404 here would be wrong, and caches would keep it.
-            Errno::MFILE | Errno::NFILE | Errno::NOMEM => Missing::Exhausted,
+            // A 404 here would be wrong, and caches would keep it. AGAIN: it is held back by a lease, or renamed all the time.
+            Errno::AGAIN | Errno::MFILE | Errno::NFILE | Errno::NOMEM => Missing::NotNow,
             errno => Missing::Unreadable(errno),
         }
     }

@@ -41,6 +41,7 @@ pub struct Site {
     settings: SiteSettings,
     compressor: Option<Compressor>,
     caches: Caches,
+    listings: listing::Kept,
 }
 
 impl Site {
@@ -56,7 +57,8 @@ impl Site {
     pub fn new(root: Root, settings: SiteSettings) -> Self {
         let compressor =
             settings.compression.map(|bounds| Compressor::new(bounds, settings.compressed_bytes()));
-        Site { root, caches: Caches::new(&settings), settings, compressor }
+        let listings = listing::Kept::new(settings.listing_bytes());
+        Site { root, caches: Caches::new(&settings), settings, compressor, listings }
     }
 
     /// The directory behind the site.
@@ -102,36 +104,52 @@ impl Site {
         match self.look_again(head.path(), codings, request.now) {
             Ok(representation) => present(head, &representation, response),
             Err(Missing::NoIndex(directory)) if self.settings.listing => {
-                list(&self.root, &self.settings, &directory, head, response)?;
+                let asked = (head, request.now);
+                list(&self.root, &self.settings, &self.listings, directory, asked, response)?;
             }
             Err(missing) => match self.fallback(request, codings, &missing) {
-                Some(representation) => present(head, &representation, response),
+                Some(representation) => {
+                    present(head, &representation, response);
+                    response.field("Vary", b"Accept");
+                }
                 None => return Err(missing),
             },
         }
         Ok(())
     }
 
-    /// The page that stands in for every path of an application that runs in the browser: for paths that are not there
-    /// and do not look like a file, if the client takes pages at all.
+    /// The page that stands in for every path of an application that runs in the browser, if the client takes pages at all.
     fn fallback(
         &self,
         request: &Request<'_>,
         codings: Codings,
         missing: &Missing,
     ) -> Option<Arc<Representation>> {
-        let page = self.settings.fallback.as_deref()?;
-        let last = request.head.path().rsplit('/').next().unwrap_or_default();
-        let applies =
-            missing.is_not_found() && !last.contains('.') && wire::accepts(request.head, "text/html") > 0;
-        applies.then(|| self.representation(page, codings, request.now).ok()).flatten()
+        let page = self.stand_in(request.head, missing)?;
+        let is_wanted = wire::accepts(request.head, "text/html") > 0;
+        is_wanted.then(|| self.representation(page, codings, request.now).ok()).flatten()
     }
 
-    /// Says why there is no answer: with the page that was set for it, otherwise in a line.
+    /// The path of that page, if it stands in for this one: it is not there and does not look like a file.
+    fn stand_in(&self, head: &RequestHead<'_>, missing: &Missing) -> Option<&str> {
+        let page = self.settings.fallback.as_deref()?;
+        let last = head.path().rsplit('/').next().unwrap_or_default();
+        (missing.is_not_found() && !last.contains('.')).then_some(page)
+    }
+
+    /// Says why there is no answer.
     fn explain(&self, missing: &Missing, request: &Request<'_>, response: &mut Response) {
         response.clear();
         missing.explain(request.head, response);
+        if self.stand_in(request.head, missing).is_some() {
+            response.field("Vary", b"Accept");
+        }
         response.field_lines(&self.settings.extra_fields);
+        self.put_error_page(request, response);
+    }
+
+    /// Gives an error its body: the page that was set for it, otherwise a line.
+    fn put_error_page(&self, request: &Request<'_>, response: &mut Response) {
         if let Some(page) = self.settings.error_page(response.status) {
             match self.representation(page, codings_of(request.head), request.now) {
                 Ok(representation) => return representation.put_as_error(response),
@@ -152,11 +170,11 @@ fn codings_of(head: &RequestHead<'_>) -> Codings {
 impl Handler for Site {
     fn handle(&self, request: &Request<'_>, response: &mut Response) {
         match request.head.method {
-            Method::Get | Method::Head => {
-                if let Err(missing) = self.get(request, response) {
-                    self.explain(&missing, request, response);
-                }
-            }
+            Method::Get | Method::Head => match self.get(request, response) {
+                Ok(()) if response.status.code() < 400 => {}
+                Ok(()) => self.put_error_page(request, response),
+                Err(missing) => self.explain(&missing, request, response),
+            },
             Method::Options => {
                 response
                     .status(Status::NO_CONTENT)

@@ -11,7 +11,8 @@ use wire::{
 use super::representation::Representation;
 use crate::handler::{Body, Response};
 
-/// Answers a GET or HEAD with a representation, as its conditions and its ranges ask (RFC 9110, 13.2.2).
+/// Answers a GET or HEAD with a representation, as its conditions and its ranges ask (RFC 9110, 13.2.2). Where that is an
+/// error, its body is still to come.
 pub(super) fn present(head: &RequestHead<'_>, representation: &Representation, response: &mut Response) {
     if head.asks.conditional {
         match judge_conditions(head, &representation.validators()) {
@@ -22,7 +23,7 @@ pub(super) fn present(head: &RequestHead<'_>, representation: &Representation, r
             }
             Verdict::Failed => {
                 response
-                    .plain(Status::PRECONDITION_FAILED)
+                    .status(Status::PRECONDITION_FAILED)
                     .field_lines(representation.fields_of_every_answer());
                 return;
             }
@@ -35,7 +36,7 @@ pub(super) fn present(head: &RequestHead<'_>, representation: &Representation, r
         Ranges::Unsatisfiable => {
             let range = format!("bytes */{}", representation.content.len());
             response
-                .plain(Status::RANGE_NOT_SATISFIABLE)
+                .status(Status::RANGE_NOT_SATISFIABLE)
                 .field("Content-Range", range.as_bytes())
                 .field_lines(representation.fields_of_every_answer());
         }

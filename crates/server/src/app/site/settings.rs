@@ -24,7 +24,7 @@ pub struct SiteSettings {
     pub extra_fields: Vec<u8>,
     /// Whether files are compressed on the fly, and which.
     pub compression: Option<Compression>,
-    /// Memory for small files and compressed ones, in bytes, over all threads.
+    /// Memory for small files, compressed ones and listings, in bytes, over all threads.
     pub memory: usize,
     /// Threads that will ask for files.
     pub threads: usize,
@@ -53,9 +53,14 @@ impl SiteSettings {
         if self.compression.is_some() { self.memory / 4 } else { 0 }
     }
 
+    /// Memory for listings: an eighth, if there are any.
+    pub(super) fn listing_bytes(&self) -> usize {
+        if self.listing { self.memory / 8 } else { 0 }
+    }
+
     /// Memory for what was sent last.
     pub(super) fn cache_bytes(&self) -> usize {
-        self.memory - self.compressed_bytes()
+        self.memory - self.compressed_bytes() - self.listing_bytes()
     }
 
     /// The value of Cache-Control for a file's path below the root.
@@ -97,6 +102,22 @@ pub struct ErrorPage {
     path: String,
 }
 
+impl ErrorPage {
+    /// The errors that a site answers with. Others are answered before anything is looked up in it.
+    const STATUSES: [Status; 10] = [
+        Status::BAD_REQUEST,
+        Status::FORBIDDEN,
+        Status::NOT_FOUND,
+        Status::METHOD_NOT_ALLOWED,
+        Status::NOT_ACCEPTABLE,
+        Status::PRECONDITION_FAILED,
+        Status::RANGE_NOT_SATISFIABLE,
+        Status::INTERNAL_SERVER_ERROR,
+        Status::NOT_IMPLEMENTED,
+        Status::SERVICE_UNAVAILABLE,
+    ];
+}
+
 /// What Cache-Control says about the files of a pattern: `/assets/*=max-age=31536000, immutable`. In the pattern `*`
 /// stands for anything and `?` for one character.
 #[derive(Clone, Debug)]
@@ -130,8 +151,11 @@ impl FromStr for ErrorPage {
         let bad = |what: &str| BadSetting(format!("{what}; write STATUS=PATH, such as 404=/missing.html"));
         let (status, path) = text.split_once('=').ok_or_else(|| bad("there is no ="))?;
         let code: u16 = status.trim().parse().map_err(|_| bad("the status is no number"))?;
-        let status = (400..600).contains(&code).then(|| Status::from_code(code)).flatten();
-        let status = status.ok_or_else(|| bad("the status of an error is 400 to 599"))?;
+        let status = Status::from_code(code).filter(|status| ErrorPage::STATUSES.contains(status));
+        let status = status.ok_or_else(|| {
+            let statuses = ErrorPage::STATUSES.map(|status| status.code().to_string()).join(", ");
+            bad(&format!("a site has no answer with {code}, but with {statuses}"))
+        })?;
         Ok(ErrorPage { status, path: site_path(path.trim()).map_err(|BadSetting(what)| bad(&what))? })
     }
 }
@@ -207,7 +231,7 @@ mod tests {
     fn settings_are_read_or_say_how_they_are_written() {
         let page: ErrorPage = "404=/missing.html".parse().unwrap();
         assert_eq!((page.status, page.path.as_str()), (Status::NOT_FOUND, "/missing.html"));
-        for bad in ["404", "404=missing.html", "200=/ok.html", "x=/y"] {
+        for bad in ["404", "404=missing.html", "200=/ok.html", "408=/slow.html", "x=/y"] {
             let error = bad.parse::<ErrorPage>().unwrap_err().to_string();
             assert!(error.contains("404=/missing.html"), "{error}");
         }

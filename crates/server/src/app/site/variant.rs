@@ -4,7 +4,7 @@ use wire::{Coding, Codings};
 
 use super::compress::Compressor;
 use super::find::{Found, open_beside};
-use super::media::Media;
+use super::media::{Media, Packing};
 use super::missing::Missing;
 use super::root::Root;
 
@@ -17,8 +17,6 @@ pub(super) struct Variant {
     pub(super) coding: Coding,
     /// How the source comes to be in that coding.
     pub(super) by: By,
-    /// Other clients may be sent another form.
-    pub(super) varies: bool,
 }
 
 /// How a form comes to be in its coding.
@@ -42,27 +40,24 @@ impl Variant {
     ) -> Result<Self, Missing> {
         let media = Media::of(&String::from_utf8_lossy(&found.name));
         let takes_identity = codings.iter().any(|coding| coding == Coding::Identity);
-        let as_it_is = |source| Variant {
-            source,
-            media,
-            coding: Coding::Identity,
-            by: By::Source,
-            varies: media.compressible,
-        };
-        // What is compressed already is only compressed again for a client that takes nothing else.
-        if takes_identity && (!media.compressible || codings == Codings::IDENTITY) {
+        let as_it_is = |source| Variant { source, media, coding: Coding::Identity, by: By::Source };
+        // What is packed already is only compressed again for a client that takes nothing else.
+        if takes_identity && (media.packing == Packing::Packed || codings == Codings::IDENTITY) {
             return Ok(as_it_is(found));
         }
         let wanted = || codings.iter().take_while(|coding| *coding != Coding::Identity);
         for coding in wanted() {
             if let Some(source) = sibling(root, &found, coding)? {
-                return Ok(Variant { source, media, coding, by: By::Source, varies: true });
+                return Ok(Variant { source, media, coding, by: By::Source });
             }
+        }
+        if takes_identity && media.packing == Packing::Unknown {
+            return Ok(as_it_is(found));
         }
         let by = if takes_identity { By::Compressing } else { By::Force };
         match (wanted().next(), compressor) {
             (Some(coding), Some(compressor)) if compressor.takes(found.version.len(), by) => {
-                Ok(Variant { source: found, media, coding, by, varies: true })
+                Ok(Variant { source: found, media, coding, by })
             }
             _ if takes_identity => Ok(as_it_is(found)),
             _ => Err(Missing::NotAcceptable),

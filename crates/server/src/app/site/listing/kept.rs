@@ -1,0 +1,86 @@
+//! The listings that were made last, so that a large directory is not read again for every request.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use lru::LruCache;
+
+use crate::app::site::cache::FRESH;
+
+/// What a listing takes beside its page and its path.
+const ENTRY_BYTES: usize = 128;
+
+/// Listings of the last half second, within a bound.
+pub(in crate::app::site) struct Kept {
+    /// Most bytes to keep.
+    room: usize,
+    pages: Mutex<Pages>,
+}
+
+struct Pages {
+    /// By the directory, and whether it is JSON.
+    entries: LruCache<(Vec<u8>, bool), Page>,
+    bytes: usize,
+}
+
+struct Page {
+    content: Arc<[u8]>,
+    fresh_until: Instant,
+}
+
+impl Kept {
+    /// Keeps so many bytes of listings.
+    pub(in crate::app::site) fn new(room: usize) -> Self {
+        Kept { room, pages: Mutex::new(Pages { entries: LruCache::unbounded(), bytes: 0 }) }
+    }
+
+    /// The listing of a directory that was made a moment ago.
+    pub(super) fn fresh(&self, directory: &[u8], is_json: bool, now: Instant) -> Option<Arc<[u8]>> {
+        let mut pages = self.pages();
+        let page = pages.entries.get(&(directory.to_vec(), is_json))?;
+        (now < page.fresh_until).then(|| page.content.clone())
+    }
+
+    /// Keeps one, in place of those that have gone unused the longest.
+    pub(super) fn keep(&self, directory: Vec<u8>, is_json: bool, content: &Arc<[u8]>, now: Instant) {
+        let page = Page { content: content.clone(), fresh_until: now + FRESH };
+        let pages = &mut *self.pages();
+        pages.bytes += bytes(&directory, &page);
+        if let Some(((directory, _), old)) = pages.entries.push((directory, is_json), page) {
+            pages.bytes -= bytes(&directory, &old);
+        }
+        while pages.bytes > self.room
+            && let Some(((directory, _), old)) = pages.entries.pop_lru()
+        {
+            pages.bytes -= bytes(&directory, &old);
+        }
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn bytes(directory: &[u8], page: &Page) -> usize {
+    page.content.len() + directory.len() + ENTRY_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_is_kept_for_a_moment_and_within_the_bound() {
+        let (kept, now) = (Kept::new(2_000), Instant::now());
+        let page: Arc<[u8]> = vec![b'x'; 800].into();
+        kept.keep(b"a/".to_vec(), false, &page, now);
+        assert!(kept.fresh(b"a/", false, now).is_some());
+        assert!(kept.fresh(b"a/", true, now).is_none() && kept.fresh(b"", false, now).is_none());
+        assert!(kept.fresh(b"a/", false, now + FRESH).is_none());
+        for name in [b"b/", b"c/", b"c/"] {
+            kept.keep(name.to_vec(), false, &page, now);
+        }
+        let there = [b"a/", b"b/", b"c/"].map(|name| kept.fresh(name, false, now).is_some());
+        assert_eq!((there, kept.pages().bytes), ([false, true, true], 2 * 930));
+    }
+}
