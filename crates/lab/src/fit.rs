@@ -1,8 +1,12 @@
 //! Models of how a server's rate grows with its load: the Universal Scalability Law, bounds of closed loops, and knees.
 //! Each says when it does not hold.
 
+mod bend;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+
+pub use bend::{Bend, bend, knee};
 
 /// Fewest levels of load that a fit needs.
 pub(crate) const FEWEST: usize = 6;
@@ -45,12 +49,12 @@ pub fn usl(points: &[(f64, f64)], seed: u64) -> Result<Usl, String> {
     if r2 < LEAST_R2 {
         return Err(format!("the law explains {:.0} % of the variation only", r2 * 100.0));
     }
-    // Residuals are drawn anew around the fit.
-    let residuals: Vec<f64> = points.iter().map(|(n, x)| x / rate(&found, *n).max(1e-9)).collect();
+    let residuals = residuals(points, &found);
     let mut dice = ChaCha8Rng::seed_from_u64(seed);
     let mut peaks: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
-            let mut drawn = |n: f64| rate(&found, n) * residuals[dice.random_range(0..residuals.len())];
+            let mut drawn =
+                |n: f64| rate(&found, n) * (1.0 + residuals[dice.random_range(0..residuals.len())]);
             let resampled: Vec<(f64, f64)> = points.iter().map(|(n, _)| (*n, drawn(*n))).collect();
             peak(&fit(&resampled))
         })
@@ -66,6 +70,30 @@ pub fn usl(points: &[(f64, f64)], seed: u64) -> Result<Usl, String> {
     }
     let [gamma, alpha, beta] = found;
     Ok(Usl { gamma, alpha, beta, r2, peak })
+}
+
+/// What is drawn anew around a fit: how far each rate is from the law, relative. They are centred, and larger by sqrt(n / (n - 3))
+/// since three parameters have fitted a part of them away (Davison and Hinkley: Bootstrap Methods and their Application, 1997,
+/// 6.2), and by Student's quantile over the normal one since n is small. Without both an interval of the peak that is called
+/// 95 % has it in 70 % of all cases over six levels, and in 89 % over ten.
+fn residuals(points: &[(f64, f64)], found: &[f64; 3]) -> Vec<f64> {
+    let off: Vec<f64> = points.iter().map(|(n, x)| x / rate(found, *n).max(1e-9) - 1.0).collect();
+    let count = off.len() as f64;
+    let free = count - found.len() as f64;
+    let mean = off.iter().sum::<f64>() / count;
+    let larger = (count / free).sqrt() * student(free) / NORMAL;
+    off.iter().map(|off| (off - mean) * larger).collect()
+}
+
+/// The 97.5 % quantile of the normal distribution.
+const NORMAL: f64 = 1.96;
+
+/// That of Student's, of three and more degrees of freedom, by its series in their inverse (Abramowitz and Stegun, 26.7.5).
+fn student(free: f64) -> f64 {
+    let z = NORMAL;
+    z + (z.powi(3) + z) / (4.0 * free)
+        + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * free.powi(2))
+        + (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / (384.0 * free.powi(3))
 }
 
 fn peak([_, alpha, beta]: &[f64; 3]) -> f64 {
@@ -134,30 +162,6 @@ fn solve(rows: &mut [[f64; 4]; 3], size: usize) -> Option<[f64; 3]> {
     Some(solution)
 }
 
-/// The knee of a curve that rises and bends (Satopaa, Albrecht, Irwin, Raghavan: Finding a "Kneedle" in a Haystack, 2011):
-/// the load from which more of it brings less than in proportion. `None` where it never bends.
-pub fn knee(points: &[(f64, f64)]) -> Option<f64> {
-    const SENSITIVITY: f64 = 1.0;
-    let (first, last) = (points.first()?, points.last()?);
-    let most = points.iter().map(|(_, x)| *x).fold(f64::MIN, f64::max);
-    let least = points.iter().map(|(_, x)| *x).fold(f64::MAX, f64::min);
-    // What changes by less than a fifth is flat, and has no knee but that of its noise.
-    if points.len() < 3 || last.0 <= first.0 || most - least < 0.2 * most {
-        return None;
-    }
-    let scaled: Vec<(f64, f64)> = points
-        .iter()
-        .map(|(n, x)| ((n - first.0) / (last.0 - first.0), (x - least) / (most - least)))
-        .collect();
-    let above: Vec<f64> = scaled.iter().map(|(n, x)| x - n).collect();
-    let step = scaled.windows(2).map(|pair| pair[1].0 - pair[0].0).sum::<f64>() / (scaled.len() - 1) as f64;
-    let (at, highest) = above.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    // A straight line is above itself by nothing.
-    let threshold = highest - SENSITIVITY * step;
-    let falls = above[at..].iter().any(|distance| *distance < threshold);
-    (highest > 0.05 && falls).then(|| points[at].0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,14 +183,28 @@ mod tests {
     }
 
     #[test]
-    fn its_interval_holds_the_true_peak_nine_times_in_ten() {
+    fn its_interval_has_the_true_peak_as_often_as_is_said() {
         let truth = [1000.0, 0.05, 0.0005];
-        let holds = |seed: u64| {
-            let found = usl(&points(truth, 0.05, seed), seed).ok();
-            found.is_some_and(|found| (found.peak.1..=found.peak.2).contains(&peak(&truth)))
-        };
-        let held = (0..200).filter(|seed| holds(*seed)).count();
-        assert!(held >= 160, "{held} of 200");
+        for (levels, noise) in [(6, 0.02), (10, 0.05)] {
+            let found =
+                (0..400).filter_map(|seed| usl(&points(truth, noise, seed)[10 - levels..], seed).ok());
+            let held: Vec<bool> =
+                found.map(|found| (found.peak.1..=found.peak.2).contains(&peak(&truth))).collect();
+            let share = held.iter().filter(|held| **held).count() as f64 / held.len() as f64;
+            // Three standard errors of a share of 200, and what a bootstrap of few points may be off.
+            assert!(
+                held.len() > 150 && (0.9..=1.0).contains(&share),
+                "{share} of {} over {levels}",
+                held.len()
+            );
+        }
+    }
+
+    #[test]
+    fn students_quantile_is_that_of_the_tables() {
+        for (free, quantile) in [(3.0, 3.182), (5.0, 2.571), (7.0, 2.365), (30.0, 2.042)] {
+            assert!((student(free) - quantile).abs() < 0.03, "{free}: {}", student(free));
+        }
     }
 
     #[test]
@@ -196,17 +214,5 @@ mod tests {
         let saw: Vec<(f64, f64)> =
             LOADS.iter().enumerate().map(|(at, n)| (*n, if at % 2 == 0 { 100.0 } else { 900.0 })).collect();
         assert!(usl(&saw, 1).unwrap_err().contains("explains"), "{:?}", usl(&saw, 1));
-    }
-
-    #[test]
-    fn the_knee_is_where_a_curve_bends() {
-        // Rises to 1000 at a load of 20, and is flat from there on.
-        let bent: Vec<(f64, f64)> = (1..=50).map(|n| (f64::from(n), f64::from(n.min(20)) * 50.0)).collect();
-        assert_eq!(knee(&bent), Some(20.0));
-        let straight: Vec<(f64, f64)> = (1..=50).map(|n| (f64::from(n), f64::from(n) * 50.0)).collect();
-        assert_eq!(knee(&straight), None);
-        let flat: Vec<(f64, f64)> =
-            (1..=50).map(|n| (f64::from(n), 1000.0 + f64::from(n % 7) * 10.0)).collect();
-        assert_eq!((knee(&flat), knee(&[])), (None, None));
     }
 }

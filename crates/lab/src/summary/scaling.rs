@@ -3,31 +3,33 @@
 
 use std::collections::BTreeMap;
 
-use crate::fit::{FEWEST, knee, usl};
+use crate::fit::{Bend, FEWEST, bend, usl};
 use crate::key::CellKey;
 use crate::report::number;
-use crate::results::{Cell, Results};
+use crate::results::{Cell, Results, Run};
+
+/// Least share of the resamples that must bend for a bend to be stated.
+const SURE: f64 = 0.95;
 
 /// A sentence for each curve with levels enough.
 pub(super) fn sentences(results: &Results) -> Vec<String> {
-    let mut curves = BTreeMap::<(String, String), Vec<(f64, f64)>>::new();
+    let mut curves = BTreeMap::<(String, String), Vec<(f64, &Cell)>>::new();
     for cell in &results.cells {
-        let rate = cell.requests_per_second.median;
         let others = CellKey { connections: 0, ..cell.key.clone() };
         let title = format!("{}, {}", others.contender(), others.circumstances());
         curves
             .entry((title, "connections".into()))
             .or_default()
-            .push((f64::from(cell.key.connections), rate));
+            .push((f64::from(cell.key.connections), cell));
         for (name, level) in &cell.key.setting {
             let Ok(level) = level.parse::<f64>() else { continue };
-            curves.entry((without(cell, name), name.clone())).or_default().push((level, rate));
+            curves.entry((without(cell, name), name.clone())).or_default().push((level, cell));
         }
     }
     let long = curves.into_iter().filter(|(_, points)| points.len() >= FEWEST);
     long.map(|((title, name), mut points)| {
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        sentence(&title, &name, &points, results.seed)
+        sentence(results, &title, &name, &points)
     })
     .collect()
 }
@@ -40,12 +42,14 @@ fn without(cell: &Cell, name: &str) -> String {
     format!("{}, {}, {connections} connections", key.contender(), key.circumstances())
 }
 
-fn sentence(title: &str, name: &str, points: &[(f64, f64)], seed: u64) -> String {
-    let bend = match knee(points) {
-        Some(at) => format!("the rate bends at {} {name}", number(at)),
-        None => format!("the rate does not bend over {name}"),
-    };
-    let law = match usl(points, seed) {
+fn sentence(results: &Results, title: &str, name: &str, points: &[(f64, &Cell)]) -> String {
+    let rounds: Vec<(f64, Vec<f64>)> =
+        points.iter().map(|(level, cell)| (*level, results.values(&cell.key, Run::rate))).collect();
+    let bend = bend(&rounds, results.seed)
+        .map_or(format!("the rate does not bend over {name}"), |bend| bent(bend, name));
+    let points: Vec<(f64, f64)> =
+        points.iter().map(|(level, cell)| (*level, cell.requests_per_second.median)).collect();
+    let law = match usl(&points, results.seed) {
         Ok(law) => format!(
             "by the Universal Scalability Law (contention {:.3}, coherency {:.5}, {:.0} % explained) it is highest at {} \
              [{} to {}]",
@@ -59,6 +63,20 @@ fn sentence(title: &str, name: &str, points: &[(f64, f64)], seed: u64) -> String
         Err(why) => format!("no scalability law: {why}"),
     };
     format!("{title}: {bend}; {law}.")
+}
+
+/// A bend with its interval; one that is not in nearly all resamples of the rounds may be none.
+fn bent(Bend { at, interval, share }: Bend, name: &str) -> String {
+    let ends =
+        interval.map_or(" [n/a]".into(), |(low, high)| format!(" [{} to {}]", number(low), number(high)));
+    let at = number(at);
+    match share {
+        share if share < SURE => format!(
+            "the rate may bend at {at}{ends} {name}, but does not in {:.0} % of the resamples",
+            (1.0 - share) * 100.0
+        ),
+        _ => format!("the rate bends at {at}{ends} {name}"),
+    }
 }
 
 #[cfg(test)]
@@ -81,6 +99,7 @@ mod tests {
         let said = sentences(&results);
         // sqrt(0.95 / 0.002) = 21.8.
         assert!(said.len() == 1 && said[0].contains("it is highest at 21.8"), "{said:?}");
+        assert!(said[0].contains("the rate bends at 16.0 [n/a] connections"), "one round: {said:?}");
         assert!(results.findings.contains(&said[0]));
     }
 }
