@@ -11,7 +11,7 @@ use crate::key::CellKey;
 use crate::order;
 use crate::plan::Plan;
 use crate::results::{Cell, Judgement, Results, Run};
-use crate::stats::tied;
+use crate::stats::{median, tied};
 use crate::summary::summarise;
 
 /// Experiments of each number of rounds.
@@ -63,7 +63,12 @@ fn truth(key: &CellKey) -> f64 {
 
 /// One experiment: in the order of a real one, judged and summed up as one.
 fn experiment(rounds: u32, seed: u64) -> Results {
-    let plan = Plan { rounds, seed, ..Plan::parse(PLAN, "x.toml").unwrap() };
+    experiment_with(PLAN, truth, rounds, seed)
+}
+
+/// The same with a plan, and the true median rates of its cells.
+fn experiment_with(plan: &str, truth: fn(&CellKey) -> f64, rounds: u32, seed: u64) -> Results {
+    let plan = Plan { rounds, seed, ..Plan::parse(plan, "x.toml").unwrap() };
     let mut dice = ChaCha8Rng::seed_from_u64(seed);
     let mut results = fake::results(&[], rounds, |_, _| (0.0, 0.0));
     results.seed = seed;
@@ -170,6 +175,52 @@ fn a_thousand_experiments_of_three_and_of_five_rounds_are_right_as_often_as_is_s
         assert!(
             shares.alike_refuted <= 0.02 && shares.truth_refuted <= 0.01 && shares.same_called_worse <= 0.01
         );
+    }
+}
+
+/// Twelve settings of one target and one of another, all alike.
+const MANY: &str = r#"
+    title = "t"
+    connections = [10]
+    paths = ["/"]
+    duration_s = 1
+    [factor]
+    workers = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+    [[target]]
+    name = "pool"
+    model = "reactor-pool"
+    args = ["--workers", "{workers}"]
+    [[target]]
+    name = "one"
+    model = "reactor"
+    [[claim]]
+    text = "the best of many is no better than one"
+    left = { target = "pool" }
+    right = { target = "one" }
+    at_most = 1.03
+"#;
+
+/// What comes of many settings that are all alike, as shares: cells that are not among the best, how far the best of twelve is
+/// above the other one in the median experiment, and claims that are true and were refuted.
+fn of_many(rounds: u32) -> [f64; 3] {
+    const EXPERIMENTS: u64 = 100;
+    let (mut left_out, mut refuted, mut leads) = (0, 0, Vec::new());
+    for seed in 0..EXPERIMENTS {
+        let results = experiment_with(MANY, |_| 1000.0, rounds, seed);
+        left_out += results.cells.iter().filter(|cell| !cell.tied_best).count();
+        refuted += u32::from(results.claims[0].judgement == Judgement::Refuted);
+        leads.push(results.claims[0].ratio.unwrap().median - 1.0);
+    }
+    let all = EXPERIMENTS as f64;
+    [left_out as f64 / (13.0 * all), median(&leads).unwrap(), f64::from(refuted) / all]
+}
+
+#[test]
+fn the_best_of_many_alike_leads_by_its_luck_and_leaves_some_out() {
+    let (three, five) = (of_many(3), of_many(5));
+    println!("three rounds: {three:?}, five rounds: {five:?}");
+    for [left_out, lead, refuted] in [three, five] {
+        assert!(left_out <= 0.25 && (0.005..=0.03).contains(&lead) && refuted <= 0.05);
     }
 }
 
