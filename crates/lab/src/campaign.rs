@@ -60,6 +60,9 @@ impl Campaign<'_> {
         let total = results.planned_runs as usize;
         let first = before.len();
         results.runs = before;
+        // Where it is killed, what began it is known all the same.
+        summarise(&mut results, self.plan);
+        self.store.keep(&results)?;
         let mut keep_at = start;
         loop {
             let next = match &mut search {
@@ -252,7 +255,7 @@ mod tests {
         fs::write(directory.join("runs/00007-a.part"), "{").unwrap();
         fs::remove_file(directory.join("results.json")).unwrap();
         let (store, before) = Store::resume(&directory, PLAN).unwrap();
-        assert_eq!(before.len(), 7);
+        assert_eq!((before.runs.len(), before.results.is_none()), (7, true));
         let mut made = 0;
         let mut second = |_: usize, _: u32, key: &CellKey| {
             made += 1;
@@ -260,7 +263,7 @@ mod tests {
         };
         let cancel = Switch::default();
         let results =
-            campaign(&plan, &store, &cancel).run(empty(), before, &mut |_| {}, &mut second).unwrap();
+            campaign(&plan, &store, &cancel).run(empty(), before.runs, &mut |_| {}, &mut second).unwrap();
         assert_eq!((made, results.runs.len(), results.cells.len()), (11, 18, 6));
         assert_eq!(results.verdict, Verdict::Valid);
         assert!(Store::resume(&directory, "title = 2").is_err());

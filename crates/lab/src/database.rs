@@ -1,6 +1,7 @@
 //! The results of an experiment as a SQLite database (docs/experiments.md has its schema), each run in a transaction of its
 //! own: what is killed, or finds the disk full, loses the run under way and no more.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use load::Outcome;
@@ -62,6 +63,13 @@ impl Database {
             connection.execute_batch(&format!("BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;"))?;
         }
         Ok(Database(connection))
+    }
+
+    /// The numbers of the runs that it has, each of them whole.
+    pub(crate) fn runs(&self) -> rusqlite::Result<BTreeSet<i64>> {
+        let mut asked = self.0.prepare("SELECT id FROM run")?;
+        let rows = asked.query_map([], |row| row.get(0))?;
+        rows.collect()
     }
 
     /// Keeps a run under its number; one that is there already is put in its place.

@@ -1,26 +1,32 @@
 //! Where an experiment ran: all of the host that can move its figures.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use engine::host::{Cores, Memory};
+use rustix::process::Resource;
+
 use crate::command::find;
 use crate::cores;
 use crate::plan::Plan;
 
-/// How long a program may take to print its version.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a program may take to print its version: Tsung starts Erlang for that.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Settings of the kernel that change what a server or a load can do.
-const SYSCTLS: [&str; 6] = [
+const SYSCTLS: [&str; 9] = [
     "net/core/somaxconn",
     "net/ipv4/ip_local_port_range",
     "net/ipv4/tcp_tw_reuse",
     "net/ipv4/tcp_congestion_control",
     "net/ipv4/tcp_max_syn_backlog",
     "fs/nr_open",
+    "kernel/pid_max",
+    "kernel/threads-max",
+    "vm/max_map_count",
 ];
 
 /// Captures it as names and values.
@@ -29,6 +35,11 @@ pub(crate) fn capture(plan: &Plan, program: &Path) -> Vec<(String, String)> {
     let mut add = |name: &str, value: String| found.push((name.to_string(), value));
     for target in plan.targets.iter().filter(|target| !target.version.is_empty()) {
         add(&format!("version of {}", target.name), version(&target.version).unwrap_or("unknown".into()));
+    }
+    for engine in plan.engines() {
+        if let Some(command) = engine.version_command() {
+            add(&format!("version of {}", engine.name()), version(&command).unwrap_or("unknown".into()));
+        }
     }
     add("plimsoll", format!("{}, {}", env!("CARGO_PKG_VERSION"), identity(program)));
     let kernel =
@@ -43,8 +54,7 @@ pub(crate) fn capture(plan: &Plan, program: &Path) -> Vec<(String, String)> {
     add("memory", line_of("/proc/meminfo", "MemTotal").unwrap_or_default());
     add("cores of the server", numbers(&plan.server_cpus));
     add("cores of the load", numbers(&plan.load_cpus));
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    add("descriptors", limit.map_or("unlimited".into(), |limit| limit.to_string()));
+    limits().into_iter().for_each(|(name, value)| add(name, value));
     add("load average at the start", read("/proc/loadavg").unwrap_or_default());
     for name in SYSCTLS {
         if let Some(value) = read(&format!("/proc/sys/{name}")) {
@@ -74,11 +84,37 @@ fn version(command: &[String]) -> Option<String> {
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(String::from)
 }
 
-/// Size and time of the program: enough to tell two builds apart.
+/// Size and hash of the program, which tell any two builds apart.
 fn identity(program: &Path) -> String {
-    let Ok(meta) = fs::metadata(program) else { return "unknown build".into() };
-    let built = meta.modified().map(|time| humantime::format_rfc3339_seconds(time).to_string());
-    format!("{} bytes, built {}", meta.len(), built.unwrap_or_default())
+    let hash = File::open(program).and_then(|file| Ok((file.metadata()?.len(), load::sha256_of(file)?)));
+    hash.map_or("unknown build".into(), |(bytes, hash)| format!("{bytes} bytes, sha256 {hash}"))
+}
+
+/// What this process and those that it starts may take of the host.
+fn limits() -> Vec<(&'static str, String)> {
+    let of = |resource| {
+        let limit = rustix::process::getrlimit(resource).current;
+        limit.map_or("unlimited".into(), |limit| limit.to_string())
+    };
+    let group = |limit: Option<String>| limit.unwrap_or("none".into());
+    let memory = Memory::detect();
+    vec![
+        ("descriptors", of(Resource::Nofile)),
+        ("processes of the user", of(Resource::Nproc)),
+        ("locked memory, bytes", of(Resource::Memlock)),
+        (
+            "cores that the control group allows",
+            group(Cores::detect().quota.map(|cores| format!("{cores:.2}"))),
+        ),
+        (
+            "threads that the control group allows",
+            group(engine::host::thread_limit().map(|most| most.to_string())),
+        ),
+        (
+            "memory that the control group allows, bytes",
+            group(memory.is_limited.then(|| memory.bytes.to_string())),
+        ),
+    ]
 }
 
 fn processor() -> String {
@@ -115,9 +151,32 @@ mod tests {
         let of = |name: &str| found.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
         assert_eq!(of("version of x"), Some("x 1.2"));
         assert_eq!(of("cores of the server"), Some("0, 2"));
+        let number = |name: &str| of(name).is_some_and(|value| value.parse::<u64>().is_ok());
+        assert!(number("descriptors") && number("kernel.pid_max") && number("vm.max_map_count"), "{found:?}");
+        for limit in ["processes of the user", "locked memory, bytes", "cores that the control group allows"]
+        {
+            assert!(of(limit).is_some(), "{limit}");
+        }
+        assert!(!found.iter().any(|(name, _)| name == "version of ab"), "it is not used");
         assert!(of("kernel").is_some_and(|kernel| kernel.contains('.') && kernel.contains("SMP")));
         assert!(of("net.core.somaxconn").is_some_and(|value| value.parse::<u32>().is_ok()));
         assert!(found.iter().all(|(_, value)| !value.is_empty()), "{found:?}");
+    }
+
+    #[test]
+    fn load_generators_that_are_used_tell_their_version_and_the_program_its_hash() {
+        let plan = "title = \"t\"\nconnections = [1]\npaths = [\"/\"]\nduration_s = 1\n[load]\nengine = \"{tool}\"\n\
+            [factor]\ntool = [\"ab\", \"plimsoll\"]\n[[target]]\nname = \"x\"\nmodel = \"reactor\"";
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "hello").unwrap();
+        let found = capture(&Plan::parse(plan, "x.toml").unwrap(), file.path());
+        let of = |name: &str| found.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
+        let ab = of("version of ab").unwrap();
+        // Where it is not installed that is said when it is to be run.
+        assert!(ab == "unknown" || ab.contains("Version 2"), "{ab}");
+        // printf hello | sha256sum
+        let hash = "5 bytes, sha256 2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+        assert!(of("plimsoll").is_some_and(|value| value.ends_with(hash)), "{found:?}");
     }
 
     #[test]

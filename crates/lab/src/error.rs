@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why an experiment could not be run.
+/// Why an experiment could not be run, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no such experiment.
@@ -24,11 +24,23 @@ pub enum Error {
         /// The kernel's reason.
         cause: std::io::Error,
     },
+    /// A file of the results cannot be written, such as where the disk is full.
+    #[error("{}: {cause}; what was kept so far is whole: go on with --resume {}", path.display(), directory.display())]
+    Results {
+        /// The file.
+        path: PathBuf,
+        /// The directory of the results.
+        directory: PathBuf,
+        /// The kernel's reason.
+        cause: std::io::Error,
+    },
     /// The database of the results cannot be written.
-    #[error("{}: {cause}; what was kept so far is whole, and --resume goes on with it", path.display())]
+    #[error("{}: {cause}; what was kept so far is whole: go on with --resume {}", path.display(), directory.display())]
     Database {
         /// The database.
         path: PathBuf,
+        /// The directory of the results.
+        directory: PathBuf,
         /// SQLite's reason.
         cause: rusqlite::Error,
     },

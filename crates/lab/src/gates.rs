@@ -8,6 +8,7 @@ use load::sample::ServerUse;
 
 use crate::noise::{DISTURBED, Drift, disturbed};
 use crate::results::{Measured, Results, Run};
+use crate::resume;
 use crate::stats::variation;
 
 /// How far the time over which the server was observed may be from that of the load, relative.
@@ -129,6 +130,7 @@ pub(crate) fn judge_all(results: &Results, rates: &[(String, Vec<f64>)], drift: 
         let plural = if *rounds == 1 { " is" } else { "s are" };
         verdict.suspect(format!("{rounds} round{plural} too few for an interval: at least {ROUNDS}"));
     }
+    resume::reason(results).into_iter().for_each(|reason| verdict.suspect(reason));
     judge_runs(runs, &mut verdict);
     judge_spread(rates, &mut verdict);
     drift.and_then(|drift| drift.reason()).into_iter().for_each(|reason| verdict.suspect(reason));

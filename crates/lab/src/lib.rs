@@ -29,6 +29,7 @@ pub mod queue;
 mod recovery;
 pub mod report;
 mod results;
+mod resume;
 mod run;
 pub mod simulate;
 mod stats;

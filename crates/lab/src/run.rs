@@ -15,7 +15,8 @@ use crate::error::Error;
 use crate::key::CellKey;
 use crate::plan::Plan;
 use crate::results::{Results, Run, SCHEMA};
-use crate::store::Store;
+use crate::resume;
+use crate::store::{Before, Store};
 
 /// What to run, and where.
 #[derive(Clone, Debug)]
@@ -99,20 +100,24 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
         true => {
             let (store, before) = Store::resume(&options.out, &options.plan)?;
             let cells = plan.cells();
-            if !before.iter().all(|run| cells.contains(&run.cell) && is_of(&plan, run)) {
+            if !before.runs.iter().all(|run| cells.contains(&run.cell) && is_of(&plan, run)) {
                 return Err(Error::OtherPlan(options.out.clone()));
             }
             (store, before)
         }
-        false => (Store::create(&options.out, &options.plan)?, Vec::new()),
+        false => (Store::create(&options.out, &options.plan)?, Before { runs: Vec::new(), results: None }),
     };
-    let results = begin(&plan, options);
+    let now = begin(&plan, options);
+    let results = match before.results {
+        Some(results) => resume::gone_on_with(results, now, before.runs.len()),
+        None => now,
+    };
     // Looking at the server must not take its core either. The server's threads get their own cores.
     let _kept = Kept::to(&load_cores).map_err(|error| refuse(format!("load_cpus: {error}")))?;
     let mut measure =
         |number, round, key: &CellKey| bench.run(key, round, &store.own_files(number, &key.target));
     let campaign = Campaign { plan: &plan, store: &store, cancel: &options.cancel, budget: options.budget };
-    let results = campaign.run(results, before, observer, &mut measure)?;
+    let results = campaign.run(results, before.runs, observer, &mut measure)?;
     let budgets_met = results.budgets.iter().all(|budget| budget.met);
     Ok(Summary { report: store.report(), results, budgets_met })
 }

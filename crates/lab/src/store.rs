@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
 
 use crate::database::Database;
 use crate::error::Error;
@@ -14,6 +16,14 @@ use crate::results::{Estimate, Results, Run};
 
 /// The name of the database.
 const DATABASE: &str = "results.sqlite";
+
+/// What an experiment that is gone on with has.
+pub(crate) struct Before {
+    /// Its runs, in the order in which they were made.
+    pub(crate) runs: Vec<Run>,
+    /// Its results as they were written last; `None` if they never were.
+    pub(crate) results: Option<Results>,
+}
 
 /// The directory of one experiment.
 pub(crate) struct Store {
@@ -35,23 +45,28 @@ impl Store {
         let directory = fs::canonicalize(directory).map_err(Error::file(directory))?;
         let runs = directory.join("runs");
         fs::create_dir(&runs).map_err(Error::file(&runs))?;
-        let store = Store::at(directory)?;
-        store.write("plan.toml", plan)?;
-        Ok(store)
+        // Without it there is nothing to go on with, whatever fails later.
+        let file = directory.join("plan.toml");
+        write(&file, plan).map_err(Error::file(&file))?;
+        Store::at(directory)
     }
 
     /// The store in a directory that is there.
     fn at(directory: PathBuf) -> Result<Self, Error> {
         let path = directory.join(DATABASE);
-        let database = Database::open(&path).map_err(|cause| Error::Database { path, cause })?;
+        let database = Database::open(&path).map_err(|cause| Error::Database {
+            path,
+            directory: directory.clone(),
+            cause,
+        })?;
         Ok(Store { directory, database: RefCell::new(database) })
     }
 
-    /// Goes on in the directory of an experiment that was interrupted; gives the runs that it has.
+    /// Goes on in the directory of an experiment that was interrupted.
     ///
     /// # Errors
     /// It is no such directory, or was made with another plan.
-    pub(crate) fn resume(directory: &Path, plan: &str) -> Result<(Self, Vec<Run>), Error> {
+    pub(crate) fn resume(directory: &Path, plan: &str) -> Result<(Self, Before), Error> {
         let directory = fs::canonicalize(directory).map_err(Error::file(directory))?;
         let file = directory.join("plan.toml");
         let before = fs::read_to_string(&file).map_err(Error::file(&file))?;
@@ -64,15 +79,23 @@ impl Store {
             let path = entry.map_err(Error::file(&runs))?.path();
             // What was being written when it ended has another name, and is made again.
             if path.extension().is_some_and(|ending| ending == "json") {
-                let text = fs::read(&path).map_err(Error::file(&path))?;
-                let run = serde_json::from_slice(&text)
-                    .map_err(|error| Error::file(&path)(std::io::Error::other(error)))?;
-                kept.push((path, run));
+                let run: Option<Run> = read(&path)?;
+                kept.extend(run.map(|run| (path, run)));
             }
         }
         // By their numbers, so that they come in the order in which they were made.
         kept.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok((Store::at(directory)?, kept.into_iter().map(|(_, run)| run).collect()))
+        let runs: Vec<Run> = kept.into_iter().map(|(_, run)| run).collect();
+        let results = read(&directory.join("results.json"))?;
+        let store = Store::at(directory)?;
+        // What was killed between the file of a run and the database has the file only.
+        store.in_database(|database| {
+            let known = database.runs()?;
+            let mut missing =
+                runs.iter().enumerate().filter(|(number, _)| !known.contains(&(*number as i64)));
+            missing.try_for_each(|(number, run)| database.keep_run(number, run))
+        })?;
+        Ok((store, Before { runs, results }))
     }
 
     /// A directory for the files of one run's server: its configuration and its log.
@@ -87,8 +110,8 @@ impl Store {
     }
 
     fn in_database(&self, put: impl FnOnce(&mut Database) -> rusqlite::Result<()>) -> Result<(), Error> {
-        let path = self.directory.join(DATABASE);
-        put(&mut self.database.borrow_mut()).map_err(|cause| Error::Database { path, cause })
+        let (path, directory) = (self.directory.join(DATABASE), self.directory.clone());
+        put(&mut self.database.borrow_mut()).map_err(|cause| Error::Database { path, directory, cause })
     }
 
     /// Keeps all that is known so far; everything else can be made from it again.
@@ -109,13 +132,35 @@ impl Store {
         self.directory.join("report.html")
     }
 
-    /// Writes a file so that whoever looks, and whenever the lab is killed, finds the old one or the new one.
+    /// Writes a file of the results.
     fn write(&self, name: &str, content: &str) -> Result<(), Error> {
         let path = self.directory.join(name);
-        let part = path.with_extension("part");
-        fs::write(&part, content).map_err(Error::file(&part))?;
-        fs::rename(&part, &path).map_err(Error::file(&path))
+        write(&path, content).map_err(|cause| Error::Results {
+            path,
+            directory: self.directory.clone(),
+            cause,
+        })
     }
+}
+
+/// Writes a file so that whoever looks, and whenever the lab is killed, finds the old one or the new one.
+fn write(path: &Path, content: &str) -> io::Result<()> {
+    let part = path.with_extension("part");
+    let written = fs::write(&part, content).and_then(|()| fs::rename(&part, path));
+    if written.is_err() {
+        // A part of it takes room, and is of no use.
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+/// What a file holds; `None` where it is not there.
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    let text = match fs::read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        text => text.map_err(Error::file(path))?,
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|error| Error::file(path)(io::Error::other(error)))
 }
 
 fn json(value: &impl serde::Serialize) -> String {
@@ -242,6 +287,42 @@ mod tests {
             text.contains("| 2,048 [1,024, 3,072] | 2.00 | ") && text.contains(" | 8.00 | 0 |"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_run_that_only_its_file_has_is_in_the_database_once_it_is_gone_on_with() {
+        let out = tempfile::tempdir().unwrap();
+        let directory = out.path().join("x");
+        let results = fake::results(&["a", "b"], 2, |_, _| (1_000.0, 10.0));
+        let store = Store::create(&directory, "").unwrap();
+        results.runs.iter().enumerate().for_each(|(number, run)| store.keep_run(number, run).unwrap());
+        drop(store);
+        let database = rusqlite::Connection::open(directory.join(DATABASE)).unwrap();
+        let rows = || -> Vec<i64> {
+            let mut asked = database.prepare("SELECT id FROM run ORDER BY id").unwrap();
+            asked.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        database.execute("DELETE FROM run WHERE id IN (1, 3)", []).unwrap();
+        assert_eq!(rows(), [0, 2]);
+        let (_, before) = Store::resume(&directory, "").unwrap();
+        assert_eq!((rows(), before.runs.len(), before.results.is_none()), (vec![0, 1, 2, 3], 4, true));
+    }
+
+    #[test]
+    fn what_cannot_be_written_says_how_to_go_on_and_leaves_no_part() {
+        let out = tempfile::tempdir().unwrap();
+        let store = Store::create(&out.path().join("x"), "").unwrap();
+        let directory = fs::canonicalize(out.path()).unwrap().join("x");
+        // A directory is in the way of the file.
+        fs::create_dir(directory.join("cells.csv")).unwrap();
+        let results = fake::results(&["a"], 1, |_, _| (1_000.0, 10.0));
+        let error = store.keep_reports(&results).unwrap_err().to_string();
+        let way_on = format!("; what was kept so far is whole: go on with --resume {}", directory.display());
+        assert!(
+            error.starts_with(&format!("{}/cells.csv: ", directory.display())) && error.ends_with(&way_on),
+            "{error}"
+        );
+        assert!(!directory.join("cells.part").exists());
     }
 
     #[test]

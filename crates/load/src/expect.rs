@@ -1,5 +1,7 @@
 //! What an answer must be to count as one: its status, the length of its content, its hash.
 
+use std::io::{self, Read};
+
 use sha2::{Digest, Sha256};
 
 use crate::fault::Fault;
@@ -59,6 +61,22 @@ impl Body {
     }
 }
 
+/// The SHA-256 of some content, as sha256sum prints it.
+///
+/// # Errors
+/// It cannot be read.
+pub fn sha256_of(mut content: impl Read) -> io::Result<String> {
+    let mut hash = Sha256::default();
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        match content.read(&mut bytes)? {
+            0 => break,
+            count => hash.update(&bytes[..count]),
+        }
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
 /// Reads 64 hexadecimal digits, as sha256sum prints them.
 pub(crate) fn parse_sha256(text: &str) -> Option<[u8; 32]> {
     let mut hash = [0; 32];
@@ -93,6 +111,7 @@ mod tests {
         assert_eq!(wrong(&length, 200, b"hell"), Some(Fault::BadBody));
         // printf hello | sha256sum
         let sha256 = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+        assert_eq!(sha256_of(&b"hello"[..]).unwrap(), sha256);
         let hash = Expect { sha256: Some(sha256.into()), ..Expect::default() };
         assert_eq!(wrong(&hash, 200, b"hello"), None);
         assert_eq!(wrong(&hash, 200, b"hellO"), Some(Fault::BadBody));

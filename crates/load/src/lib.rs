@@ -42,6 +42,7 @@ pub mod webbench;
 
 pub use engine::Stop as Switch;
 pub use error::Error;
+pub use expect::sha256_of;
 pub use notation::BadRate;
 pub use outcome::{Check, Client, Distribution, Errors, Host, Offered, Outcome, SCHEMA, Second, Steady};
 pub use plan::processes_for;

@@ -20,7 +20,10 @@ use crate::plan::Engine;
 
 impl Engine {
     /// Its program, where the host has it.
-    fn program(self) -> Result<PathBuf, String> {
+    ///
+    /// # Errors
+    /// It is not installed; with how to install it.
+    pub(crate) fn program(self) -> Result<PathBuf, String> {
         let name = self.name();
         let package = match self {
             Engine::Ab => "apache2-utils",
@@ -30,7 +33,19 @@ impl Engine {
         find(name).ok_or_else(|| format!("{name} is not installed: apt-get install {package}"))
     }
 
-    /// Runs a load, where it is our own with `program` as its processes; `watch` is called with the phase every now and then.
+    /// A command that prints its version; `None` for one of ours.
+    pub(crate) fn version_command(self) -> Option<Vec<String>> {
+        let flag = match self {
+            Engine::Ab => "-V",
+            Engine::Wrk | Engine::Tsung => "-v",
+            Engine::H2load => "--version",
+            Engine::Webbench => return None,
+        };
+        Some([self.name(), flag].map(String::from).into())
+    }
+
+    /// Runs a load for so many seconds, or until its requests are made, where it is our own with `program` as its processes;
+    /// `watch` is called with the phase every now and then.
     ///
     /// # Errors
     /// It is not installed, failed, or printed something else than expected; or it was stopped.

@@ -114,6 +114,17 @@ impl Plan {
         self.load.timeout_s.unwrap_or(TIMEOUT_S)
     }
 
+    /// The load generators beside our own that its cells use, each once.
+    pub(crate) fn engines(&self) -> Vec<Engine> {
+        let mut engines = Vec::new();
+        for engine in self.cells().iter().filter_map(|cell| self.engine_of(cell).ok().flatten()) {
+            if !engines.contains(&engine) {
+                engines.push(engine);
+            }
+        }
+        engines
+    }
+
     /// The load generator of a cell; `None` for our own.
     ///
     /// # Errors

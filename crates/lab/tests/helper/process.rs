@@ -106,5 +106,8 @@ fn answer(mut stream: TcpStream, mode: &str) {
 fn lab(plan: &str, out: &str) {
     let plan = fs::read_to_string(plan).unwrap();
     let options = lab::Options::new("killed", plan, out, env::current_exe().unwrap());
-    lab::run(&options, &mut |_| {}).unwrap();
+    if let Err(error) = lab::run(&options, &mut |_| {}) {
+        eprintln!("{error}");
+        process::exit(1);
+    }
 }
