@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::key::CellKey;
-use crate::plan::{Target, filled};
+use crate::plan::{Engine, Plan, Target, filled};
 
 /// Directories of servers that are often not in the search path of a user.
 const SYSTEM: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
@@ -73,6 +73,24 @@ fn installed(target: &Target, program: &Path) -> Result<PathBuf, String> {
         return Err(missing(needed));
     }
     find(&file).ok_or_else(|| missing(&file))
+}
+
+/// What an experiment needs and this host has not, each with how to install it and how many of its runs will fail.
+pub fn missing(plan: &Plan, program: &Path) -> Vec<String> {
+    let cells = plan.cells();
+    let said = |why: String, is_affected: &dyn Fn(&CellKey) -> bool| {
+        let runs = cells.iter().filter(|cell| is_affected(cell)).count() * plan.rounds as usize;
+        (runs > 0).then(|| format!("{why}; {runs} of {} runs will fail", cells.len() * plan.rounds as usize))
+    };
+    let targets = plan.targets.iter().filter_map(|target| {
+        let why = installed(target, program).err()?;
+        said(format!("target {:?}: {why}", target.name), &|cell| cell.target == target.name)
+    });
+    let engines =
+        plan.engines().into_iter().filter(|engine| *engine != Engine::Webbench).filter_map(|engine| {
+            said(engine.program().err()?, &|cell| plan.engine_of(cell) == Ok(Some(engine)))
+        });
+    targets.chain(engines).collect()
 }
 
 /// The executable of a name, or at a path.
@@ -149,5 +167,19 @@ mod tests {
         assert!(installed(&module, Path::new("/bin/sh")).is_ok(), "it need not be a program");
         // A directory, and a file that may not be executed, are not programs.
         assert!(find("/etc").is_none() && find("/etc/passwd").is_none());
+    }
+
+    #[test]
+    fn every_target_that_is_missing_is_named_before_anything_runs() {
+        let plan = "title = \"t\"\nconnections = [1, 2]\npaths = [\"/\"]\nduration_s = 1\n\
+            [[target]]\nname = \"here\"\ncommand = [\"sh\"]\n\
+            [[target]]\nname = \"one\"\ncommand = [\"no-such-one\"]\ninstall = \"apt-get install one\"\n\
+            [[target]]\nname = \"two\"\ncommand = [\"no-such-two\"]\n";
+        let said = missing(&Plan::parse(plan, "x.toml").unwrap(), Path::new("/bin/sh"));
+        let expected = [
+            "target \"one\": no-such-one is not installed: apt-get install one; 6 of 18 runs will fail",
+            "target \"two\": no-such-two is not installed; 6 of 18 runs will fail",
+        ];
+        assert_eq!(said, expected);
     }
 }

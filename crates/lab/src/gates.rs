@@ -1,5 +1,7 @@
 //! Validity gates: what must hold for a figure to mean what it seems to (docs/validity.md).
 
+mod failures;
+
 use load::capacity::Capacity;
 use load::verdict::{CLIENT_SHARE, GATES, Gate, failed, judge};
 use load::{Host, Outcome, Verdict};
@@ -139,10 +141,7 @@ pub(crate) fn judge_all(results: &Results, rates: &[(String, Vec<f64>)], drift: 
 
 /// The same reason in many runs is said once, with the number of runs.
 fn judge_runs(runs: &[Run], verdict: &mut Verdict) {
-    let failures: Vec<_> = runs.iter().filter_map(|run| Some((&run.cell, run.failure.as_ref()?))).collect();
-    if let Some((cell, why)) = failures.first() {
-        verdict.suspect(format!("{} of {} runs failed, such as {cell}: {why}", failures.len(), runs.len()));
-    }
+    failures::judge(runs, verdict);
     let is_wrong = |run: &&Run| run.failure.is_none() && matches!(run.verdict, Verdict::Invalid(_));
     let wrong = runs.iter().filter(is_wrong).count();
     if wrong > 0 {

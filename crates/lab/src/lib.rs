@@ -40,6 +40,7 @@ mod workers;
 
 pub use campaign::Progress;
 pub use catalogue::{Experiment, find, known};
+pub use command::missing;
 pub use error::Error;
 pub use key::{CellKey, Levels};
 pub use load::Verdict;
