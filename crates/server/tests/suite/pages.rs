@@ -97,7 +97,8 @@ fn a_listing_is_bounded() {
 #[test]
 fn errors_have_the_pages_that_were_set_for_them() {
     let dir = directory();
-    let pages = ["404=/404.html", "405=/missing.html"].map(|page| page.parse().unwrap());
+    let pages = ["404=/404.html", "405=/missing.html", "412=/404.html", "416=/404.html"];
+    let pages = pages.map(|page| page.parse().unwrap());
     let site = site(dir.path(), SiteSettings { error_pages: pages.into(), ..SiteSettings::default() });
     let answer = get(&site, "GET /nowhere");
     assert_eq!((status(&answer), body(&answer)), (404, "lost"));
@@ -106,6 +107,11 @@ fn errors_have_the_pages_that_were_set_for_them() {
     // It is no answer to a condition or a range: the client asked about something else.
     assert_eq!(status(&get(&site, "GET /nowhere\nIf-None-Match: *\nRange: bytes=0-1")), 404);
     assert_eq!(body(&get(&site, "HEAD /nowhere")), "");
+    for (request, expected) in [("GET /\nIf-Match: \"x\"", 412), ("GET /\nRange: bytes=9-", 416)] {
+        let answer = get(&site, request);
+        assert_eq!((status(&answer), body(&answer)), (expected, "lost"), "{request}");
+        assert_eq!(field(&answer, "Content-Range"), (expected == 416).then_some("bytes */4"));
+    }
     // A page that is not there is no reason to fail.
     assert_eq!(body(&get(&site, "POST /")), "405 Method Not Allowed\n");
     assert_eq!(body(&get(&site, "GET /404.html")), "lost");
@@ -121,6 +127,12 @@ fn an_application_in_the_browser_gets_its_page_for_every_path() {
         assert_eq!((status(&answer), body(&answer)), (200, "home"), "{path}");
     }
     assert_eq!(status(&get(&site, "GET /users/7")), 200);
+    // A cache must not give one client what is for the other.
+    for (accepts, expected) in [("text/html", 200), ("application/json", 404)] {
+        let answer = get(&site, &format!("GET /users/7\nAccept: {accepts}"));
+        assert!(answer.contains("\r\nVary: Accept\r\n") && status(&answer) == expected, "{answer}");
+    }
+    assert!(!get(&site, "GET /missing.js").contains("\r\nVary: Accept\r\n"));
     for request in
         ["GET /missing.js", "GET /users/7\nAccept: application/json", "GET /.hidden", "POST /users/7"]
     {
@@ -157,6 +169,27 @@ fn rules_say_how_long_files_may_be_kept() {
         assert_eq!(field(&get(&site, request), "X-Frame-Options"), Some("DENY"), "{request}");
     }
     assert_eq!(field(&get(&site, "GET /missing.html"), "Cache-Control"), None);
+}
+
+#[test]
+fn the_charset_of_text_is_as_it_was_set() {
+    let dir = directory();
+    for (charset, page, script) in [
+        (Some("utf-8"), "text/html; charset=utf-8", "text/javascript; charset=utf-8"),
+        (Some("iso-8859-1"), "text/html; charset=iso-8859-1", "text/javascript; charset=iso-8859-1"),
+        (None, "text/html", "text/javascript"),
+    ] {
+        let pages = vec!["404=/404.html".parse().unwrap()];
+        let settings = SiteSettings {
+            charset: charset.map(str::to_owned),
+            error_pages: pages,
+            ..SiteSettings::default()
+        };
+        let site = site(dir.path(), settings);
+        for (path, expected) in [("/", page), ("/assets/app.js", script), ("/missing", page)] {
+            assert_eq!(field(&get(&site, &format!("GET {path}")), "Content-Type"), Some(expected), "{path}");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use bytesize::ByteSize;
 use engine::Topology;
-use server::app::site::{CacheRule, Compression, ErrorPage, ExtraField, site_path};
+use server::app::site::{CacheRule, Compression, ErrorPage, ExtraField, charset, site_path};
 use server::app::{Beneath, Links, Root, Site, SiteSettings};
 
 use super::sandbox::Sandbox;
@@ -35,6 +35,9 @@ pub(super) struct SiteFlags {
     /// Field that every answer of the site has: 'X-Frame-Options: DENY'; may be given more than once
     #[arg(long, value_name = "NAME: VALUE")]
     header: Vec<ExtraField>,
+    /// Charset of all text of the site; none if files say it themselves, as <meta charset> does
+    #[arg(long, value_name = "NAME", default_value = "utf-8", value_parser = charset)]
+    charset: String,
     /// Symbolic links: followed within the directory, never, or wherever they lead
     #[arg(long, value_enum, value_name = "POLICY", default_value = "within")]
     symlinks: Symlinks,
@@ -111,6 +114,7 @@ impl SiteFlags {
             error_pages: self.error_page.clone(),
             cache_rules: self.cache_control.clone(),
             extra_fields: self.header.iter().flat_map(ExtraField::line).copied().collect(),
+            charset: (self.charset != "none").then(|| self.charset.clone()),
             compression: (self.compress_max.0 > 0).then_some(bounds),
             memory: usize::try_from(self.cache.0).unwrap_or(usize::MAX),
             threads: topology.handlers(),

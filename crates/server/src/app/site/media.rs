@@ -5,7 +5,7 @@
 pub(super) struct Media {
     /// Its registered name.
     pub(super) name: &'static str,
-    /// Its text is in UTF-8, and is said to be.
+    /// It is text, whose charset is said.
     pub(super) is_text: bool,
     pub(super) packing: Packing,
 }
@@ -38,10 +38,12 @@ impl Media {
         Media { name, is_text: name.starts_with("text/"), packing: Packing::of(name) }
     }
 
-    /// The value of Content-Type.
-    pub(super) fn content_type(&self) -> String {
-        let charset = if self.is_text { "; charset=utf-8" } else { "" };
-        format!("{}{charset}", self.name)
+    /// The value of Content-Type, for a site whose text is in a charset.
+    pub(super) fn content_type(&self, charset: Option<&str>) -> String {
+        match charset {
+            Some(charset) if self.is_text => format!("{}; charset={charset}", self.name),
+            _ => self.name.to_owned(),
+        }
     }
 }
 
@@ -127,7 +129,12 @@ mod tests {
             ("strange.zzzz", "application/octet-stream", Unknown),
         ] {
             let media = Media::of(name);
-            assert_eq!((media.content_type().as_str(), media.packing), (expected, packing), "{name}");
+            assert_eq!(
+                (media.content_type(Some("utf-8")).as_str(), media.packing),
+                (expected, packing),
+                "{name}"
+            );
+            assert_eq!(media.content_type(None), media.name);
         }
     }
 }

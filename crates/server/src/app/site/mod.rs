@@ -30,7 +30,9 @@ use representation::Representation;
 use variant::Variant;
 
 pub use root::{Beneath, Links, Root};
-pub use settings::{BadSetting, CacheRule, Compression, ErrorPage, ExtraField, SiteSettings, site_path};
+pub use settings::{
+    BadSetting, CacheRule, Compression, ErrorPage, ExtraField, SiteSettings, charset, site_path,
+};
 
 /// What a resource of a site allows.
 const ALLOW: &[u8] = b"GET, HEAD, OPTIONS";

@@ -78,7 +78,7 @@ fn put_part(representation: &Representation, part: Range<u64>, response: &mut Re
 /// client would take the coding for that of the body with its parts, not of what the parts are cut from.
 fn put_parts(representation: &Representation, parts: &[Range<u64>], response: &mut Response) {
     let (content, length) = (&representation.content, representation.content.len());
-    let media = representation.media.content_type();
+    let media = representation.content_type();
     let boundary = boundary(parts);
     let mut bodies = Vec::with_capacity(parts.len() * 2 + 1);
     for part in parts {

@@ -11,7 +11,6 @@ use wire::{Coding, HttpDate, Validators, put_field};
 
 use super::compress::{Compressed, Compressor};
 use super::find::Found;
-use super::media::Media;
 use super::missing::Missing;
 use super::settings::SiteSettings;
 use super::variant::{By, Variant};
@@ -39,7 +38,8 @@ pub(super) struct Representation {
     etag: Box<str>,
     /// The date of the last change, likewise.
     modified: Option<SystemTime>,
-    pub(super) media: Media,
+    /// The media type, as it is said.
+    content_type: Box<str>,
     pub(super) content: Content,
     /// The state of the file that it was made of.
     version: FileVersion,
@@ -108,7 +108,8 @@ impl Representation {
         let modified = version.has_date(now).then(|| version.modified());
         let etag = made.etag(settled);
         let mut fields = Vec::with_capacity(256);
-        put(&mut fields, "Content-Type", media.content_type().as_bytes());
+        let content_type = media.content_type(settings.charset.as_deref());
+        put(&mut fields, "Content-Type", content_type.as_bytes());
         if *coding != Coding::Identity {
             put(&mut fields, "Content-Encoding", coding.name().as_bytes());
         }
@@ -132,7 +133,7 @@ impl Representation {
             every,
             etag: etag.into(),
             modified,
-            media,
+            content_type: content_type.into(),
             lasting: made.lasting && matches!(content, Content::Memory(_)),
             settled,
             version: *version,
@@ -162,6 +163,10 @@ impl Representation {
         Validators { etag: self.etag.as_bytes(), modified: self.modified }
     }
 
+    pub(super) fn content_type(&self) -> &str {
+        &self.content_type
+    }
+
     pub(super) fn coding(&self) -> Coding {
         self.coding
     }
@@ -184,13 +189,13 @@ impl Representation {
             Content::Memory(bytes) => bytes.len(),
             Content::File(..) => 0,
         };
-        size_of::<Self>() + self.fields.len() + self.etag.len() + content
+        size_of::<Self>() + self.fields.len() + self.etag.len() + self.content_type.len() + content
     }
 
     /// Puts its content into a response that says that something went wrong: what is there is the page about the error,
     /// so nothing of it tells states apart.
     pub(super) fn put_as_error(&self, response: &mut Response) {
-        put(&mut response.fields, "Content-Type", self.media.content_type().as_bytes());
+        put(&mut response.fields, "Content-Type", self.content_type.as_bytes());
         if self.coding != Coding::Identity {
             put(&mut response.fields, "Content-Encoding", self.coding.name().as_bytes());
         }

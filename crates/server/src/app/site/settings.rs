@@ -22,6 +22,8 @@ pub struct SiteSettings {
     pub cache_rules: Vec<CacheRule>,
     /// Field lines that every answer of the site has, each with its CRLF.
     pub extra_fields: Vec<u8>,
+    /// What the text of the site is in; nothing is said where files say it themselves.
+    pub charset: Option<String>,
     /// Whether files are compressed on the fly, and which.
     pub compression: Option<Compression>,
     /// Memory for small files, compressed ones and listings, in bytes, over all threads.
@@ -40,6 +42,7 @@ impl Default for SiteSettings {
             error_pages: Vec::new(),
             cache_rules: Vec::new(),
             extra_fields: Vec::new(),
+            charset: Some("utf-8".into()),
             compression: Some(Compression::default()),
             memory: 64 * 1024 * 1024,
             threads: 1,
@@ -212,6 +215,18 @@ impl FromStr for ExtraField {
     }
 }
 
+/// What the text of a site is in: utf-8, iso-8859-1; `none` if nothing is to be said.
+///
+/// # Errors
+/// It cannot be the name of a charset (RFC 9110, 8.3.2: a token).
+pub fn charset(text: &str) -> Result<String, BadSetting> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    match !text.is_empty() && text.bytes().all(is_token) {
+        true => Ok(text.to_owned()),
+        false => Err(BadSetting("a charset is a word such as utf-8 or iso-8859-1".into())),
+    }
+}
+
 /// The path of a page of the site: it begins with a slash.
 ///
 /// # Errors
@@ -238,6 +253,8 @@ mod tests {
         for bad in ["/a", "a=b", "/a=", "/a=b\r\nX: y"] {
             assert!(bad.parse::<CacheRule>().is_err(), "{bad}");
         }
+        assert_eq!(charset("iso-8859-1").as_deref(), Ok("iso-8859-1"));
+        assert!(charset("").is_err() && charset("utf-8; x").is_err());
         assert_eq!("X-A: b".parse::<ExtraField>().unwrap().line(), b"X-A: b\r\n");
         for bad in ["X-A", "X A: b", "X-A: b\nc", "Content-Length: 5"] {
             assert!(bad.parse::<ExtraField>().is_err(), "{bad}");
