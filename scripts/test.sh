@@ -4,7 +4,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 scripts/setup.sh cc c++ curl wget iproute2 apache2-utils wrk nghttp2-client chromium strace python3-requests \
-    python3-httpx nodejs golang-go default-jdk-headless tsung nginx-light libnginx-mod-http-echo apache2-bin lighttpd
+    python3-httpx nodejs golang-go default-jdk-headless tsung nginx-light libnginx-mod-http-echo apache2-bin lighttpd \
+    sqlite3-doc
 
 step() { printf '\n== %s\n' "$*"; "$@"; }
 

@@ -1,10 +1,12 @@
 //! Clients that people use, each loading from every model without an error.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::browser::chromium;
-use crate::common::{has, is_missing, large, on_every_model, output_of, site};
+use crate::common::{MODELS, Server, has, is_missing, large, on_every_model, output_of, site};
 
 #[test]
 fn curl_fetches_what_is_on_disk() {
@@ -190,4 +192,109 @@ fn a_browser_loads_a_page_with_all_that_belongs_to_it() {
         // The picture's handler ran, and saw the script's constant and the style's colour.
         assert!(text.contains("<title>loaded hi rgb(1, 2, 3)</title>"), "{text}");
     });
+}
+
+/// A directory of a small site, whose pages link to everything in it.
+fn linked_site() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("a/b")).unwrap();
+    for (name, content) in [
+        (
+            "index.html",
+            "<link rel=stylesheet href=style.css><a href=a/>a</a><a href='x%20y%20100%25.txt'>x</a>",
+        ),
+        ("style.css", "body { background: url(a/dot.svg) }"),
+        ("a/index.html", "<a href=../>up</a><a href='b/page.html?x=1#y'>b</a><img src=dot.svg>"),
+        ("a/dot.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>"),
+        ("a/b/page.html", "<a href=/large.bin>large</a><a href=/empty.txt>empty</a>"),
+        ("x y 100%.txt", "named"),
+        ("empty.txt", ""),
+    ] {
+        fs::write(dir.path().join(name), content).unwrap();
+    }
+    fs::write(dir.path().join("large.bin"), &large()[..1 << 20]).unwrap();
+    dir
+}
+
+/// The files below a directory, and what is in each.
+fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let (mut tree, mut left) = (BTreeMap::new(), vec![dir.to_path_buf()]);
+    while let Some(at) = left.pop() {
+        for entry in fs::read_dir(at).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                left.push(path);
+            } else {
+                let name = path.strip_prefix(dir).unwrap().to_string_lossy();
+                // A query is part of the name that wget gives a file.
+                let name = name.split('?').next().unwrap().into();
+                tree.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    tree
+}
+
+#[test]
+fn wget_mirrors_a_site_byte_for_byte() {
+    if !has("wget", "wget") {
+        return;
+    }
+    let site = linked_site();
+    let expected = tree(site.path());
+    for flags in MODELS {
+        let server = Server::start(site.path(), flags);
+        let dir = tempfile::tempdir().unwrap();
+        let mut wget = Command::new("wget");
+        wget.args([
+            "--mirror",
+            "--no-host-directories",
+            "--no-verbose",
+            "--tries=1",
+            "--execute",
+            "robots=off",
+        ]);
+        output_of(wget.arg("--directory-prefix").arg(dir.path()).arg(server.url("/")));
+        let mirrored = tree(dir.path());
+        assert!(mirrored == expected, "{flags:?}: {:?}, not {:?}", mirrored.keys(), expected.keys());
+        server.stop();
+    }
+}
+
+#[test]
+fn a_browser_loads_the_demos_site_without_a_failed_request() {
+    let root = Path::new("/usr/share/doc/sqlite3");
+    if !has("chromium", "chromium")
+        || !(root.join("index.html").exists() || is_missing("the site", "sqlite3-doc"))
+    {
+        return;
+    }
+    for model in ["auto", "thread-pool", "proactor"] {
+        let (dir, pages) = (tempfile::tempdir().unwrap(), ["/", "/queryplanner.html"]);
+        let log = dir.path().join("access.log");
+        let flags = ["--model", model, "--log-format", "json", "--access-log", log.to_str().unwrap()];
+        let server = Server::start(root, &flags);
+        for page in pages {
+            let mut chromium = chromium(&dir.path().join("profile"));
+            chromium.args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=10000", "--dump-dom"]);
+            let text = output_of(chromium.arg(server.url(page)));
+            assert!(
+                text.contains("</html>") && !text.contains("Failed to load"),
+                "{model} {page}: {text:.2000}"
+            );
+        }
+        server.stop();
+        let lines = fs::read_to_string(log).unwrap();
+        let mut seen = Vec::new();
+        for line in lines.lines() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let (target, status) = (line["target"].as_str().unwrap(), line["status"].as_u64().unwrap());
+            // The site has no such file, and no page of it asks for one.
+            assert!([200, 206, 304].contains(&status) || target == "/favicon.ico", "{model}: {line}");
+            seen.push(target.to_owned());
+        }
+        for target in pages.into_iter().chain(["/sqlite.css", "/images/qp/fullscan.gif"]) {
+            assert!(seen.iter().any(|seen| seen == target), "{model}: {target} was not asked for: {seen:?}");
+        }
+    }
 }

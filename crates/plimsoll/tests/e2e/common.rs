@@ -253,10 +253,20 @@ pub(crate) fn site() -> tempfile::TempDir {
     fs::write(root.join("text.txt"), "all work and no play, ".repeat(500)).unwrap();
     fs::write(root.join("files/größe 100%.txt"), "named").unwrap();
     fs::write(root.join("large.bin"), large()).unwrap();
-    // Settled, so that the tags of the files are strong.
+    // Settled, so that they have their dates.
     let settled = SystemTime::now() - Duration::from_secs(3600);
-    for name in ["index.html", "style.css", "app.js", "dot.svg", "1k.html", "empty", "text.txt", "large.bin"]
-    {
+    let settle = [
+        "index.html",
+        "style.css",
+        "app.js",
+        "dot.svg",
+        "1k.html",
+        "empty",
+        "text.txt",
+        "large.bin",
+        "sub/index.html",
+    ];
+    for name in settle {
         fs::File::options().write(true).open(root.join(name)).unwrap().set_modified(settled).unwrap();
     }
     dir

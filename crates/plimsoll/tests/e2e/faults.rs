@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Client, PATIENCE, Server, at_once, has, site};
+use crate::common::{Client, PATIENCE, Server, at_once, has, site, until};
 
 const EVENT_DRIVEN: [&[&str]; 3] = [
     &["--model", "reactor"],
@@ -25,9 +25,14 @@ impl Injection {
     /// Every third of these calls, in each thread, fails with this error instead of being made. Only up to the fifteenth: the
     /// tracer, when it lets go in the middle of one that is to fail, leaves it failed with ENOSYS, which no kernel does.
     fn into(server: &Server, call: &str, error: &str) -> Self {
+        Injection::at(server, call, error, "1..15+3")
+    }
+
+    /// The calls with these numbers fail.
+    fn at(server: &Server, call: &str, error: &str, when: &str) -> Self {
         let mut strace = Command::new("strace")
             .args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}")])
-            .args(["-e", &format!("inject={call}:error={error}:when=1..15+3")])
+            .args(["-e", &format!("inject={call}:error={error}:when={when}")])
             .args(["-p", &server.pid().to_string()])
             .stderr(Stdio::piped())
             .spawn()
@@ -165,6 +170,26 @@ fn files_that_cannot_be_opened_for_want_of_descriptors_are_503_and_not_404() {
         drop(injection);
         std::thread::sleep(Duration::from_millis(10));
         assert_eq!(server.connect().get("/large.bin").status, 200);
+        server.stop();
+    }
+}
+
+#[test]
+fn a_file_that_is_held_back_is_503_and_not_asked_for_without_end() {
+    if !can_inject() {
+        return;
+    }
+    let site = site();
+    for flags in [EVENT_DRIVEN[0], THREADS[0], RINGS[0]] {
+        let server = Server::start(site.path(), flags);
+        // As a lease does, and as renames without end would.
+        let injection = Injection::at(&server, "openat2", "EAGAIN", "1+");
+        for _ in 0..3 {
+            let answer = server.connect().get("/large.bin");
+            assert_eq!((answer.status, answer.field("Retry-After")), (503, Some("1")), "{flags:?}");
+        }
+        drop(injection);
+        until("it can be opened again", || server.connect().get("/large.bin").status == 200);
         server.stop();
     }
 }

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::common::{Client, MODELS, Server, site, until};
+use crate::common::{Client, MODELS, Server, plimsoll, site, until};
 
 /// The lines of a log, as soon as there are so many.
 fn lines(path: &Path, expected: usize) -> Vec<String> {
@@ -84,6 +85,28 @@ fn a_full_disk_stops_nobody_and_the_lost_lines_are_counted() {
     }
     until("twenty lines are lost", || server.sample("plimsoll_log_lines_dropped_total ").ends_with(" 20"));
     server.stop();
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_stops_nobody_and_keeps_nobody_from_stopping() {
+    let site = site();
+    for model in ["reactor", "thread-pool"] {
+        let mut command = plimsoll();
+        command.arg("serve").arg(site.path()).args(["--listen", "127.0.0.1:0", "--access-log", "-"]);
+        // The reading end is this process's own, and left alone.
+        let server = Server::spawn({
+            command.args(["--model", model]).stdout(Stdio::piped());
+            command
+        });
+        let mut client = server.connect();
+        // More than a pipe holds.
+        for _ in 0..1_500 {
+            let target = format!("/1k.html?{}", "x".repeat(100));
+            assert_eq!(client.get(&target).status, 200);
+        }
+        let said = server.stop();
+        assert!(said.contains("nobody takes the lines of the access log"), "{said}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod background;
 mod bench;
 mod browser;
 mod capacity;
+mod changes;
 mod cli;
 mod clients;
 mod common;
