@@ -24,7 +24,7 @@ const MANY_WAITING: usize = 64 * 1024;
 
 /// How long the end waits for lines to be written of which not one byte is taken: into a pipe that nobody reads, they never
 /// would be.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
