@@ -6,8 +6,8 @@
   // Okabe and Ito's colours, which people of all colour vision tell apart; symbols and dashes say it again.
   const colours = { light: ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#946f00", "#56B4E9", "#333333"],
                     dark: ["#56B4E9", "#E69F00", "#2fc79a", "#CC79A7", "#F0E442", "#7aa7ff", "#dddddd"] };
-  // By name: widths of texts are measured on a canvas, which inherits nothing.
-  const font = getComputedStyle(document.body).fontFamily;
+  // By name: widths of texts are measured on a canvas, which inherits nothing. Within quotes of a picture, so with the others.
+  const font = getComputedStyle(document.body).fontFamily.replaceAll('"', "'");
   const symbols = ["circle", "rect", "triangle", "diamond", "emptyCircle", "emptyRect", "emptyTriangle"];
   const dashes = ["solid", "dashed", "dotted", [8, 3, 2, 3]];
   const short = (v) => Math.abs(v) >= 1e6 ? (v / 1e6).toLocaleString("en", { maximumFractionDigits: 2 }) + " M"

@@ -66,15 +66,17 @@ pub(super) fn server(server: &ServerUse) -> Chart {
     let switches = |moment: &Moment| moment.voluntary_per_second + moment.involuntary_per_second;
     let memory_unit = unit(server.moments.iter().map(mebibytes));
     let switches_unit = unit(server.moments.iter().map(switches));
-    let lines: [(String, &dyn Fn(&Moment) -> f64); 3] = [
-        ("cores".into(), &|moment| moment.cores),
-        (format!("resident, in {memory_unit} MiB"), &|moment| mebibytes(moment) / memory_unit),
-        (format!("switches per second, in {switches_unit}"), &|moment| switches(moment) / switches_unit),
+    let of = |get: &dyn Fn(&Moment) -> f64| server.moments.iter().map(get).collect::<Vec<f64>>();
+    let lines: [(String, Vec<f64>); 3] = [
+        ("cores".into(), of(&|moment| moment.cores)),
+        (format!("resident, in {memory_unit} MiB"), of(&|moment| mebibytes(moment) / memory_unit)),
+        (format!("switches per second, in {switches_unit}"), of(&|moment| switches(moment) / switches_unit)),
     ];
-    let series = lines.iter().enumerate().map(|(style, (name, get))| {
+    let series = lines.iter().enumerate().map(|(style, (name, values))| {
         let short = |value: f64| (value * 1e3).round() / 1e3;
+        let points = server.moments.iter().zip(values);
         let points: Vec<_> =
-            server.moments.iter().map(|moment| json!([short(moment.at_s), short(get(moment))])).collect();
+            points.map(|(moment, value)| json!([short(moment.at_s), short(*value)])).collect();
         line(name, style, &points)
     });
     Chart {

@@ -1,7 +1,10 @@
-//! A real browser without a screen.
+//! A real browser without a screen: what a page looks like in it, and what its buttons give.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
+
+use serde_json::Value;
 
 use crate::common::output_of;
 
@@ -14,25 +17,54 @@ pub(crate) fn chromium(profile: &Path) -> Command {
     chromium
 }
 
-/// A page draws every chart that it has, says nothing on the console, and refers to nothing outside of it: wide, narrow
-/// and dark.
+/// Looks at a page in a frame of its own, which may be narrower than a window can be, presses all its buttons, and writes
+/// what it has seen as numbers.
+const WRAPPER: &str = include_str!("browser.html");
+
+/// A page draws every chart that it has, says nothing on the console, and refers to nothing outside of it, on a screen and on
+/// a phone, in light and dark; its charts can be saved, and all of it can be reached from the keyboard and is described.
 pub(crate) fn draws_every_chart(page: &Path) {
-    let html = std::fs::read_to_string(page).unwrap();
+    let html = fs::read_to_string(page).unwrap();
     for link in ["src=\"http", "href=\"http", "url(http", "@import"] {
         assert!(!html.contains(link), "the page refers to something elsewhere: {link}");
     }
-    for (size, dark) in [("1200,900", false), ("400,900", false), ("1200,900", true)] {
-        let profile = tempfile::tempdir().unwrap();
-        let mut chromium = chromium(profile.path());
-        chromium.args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000"]);
-        chromium.arg(format!("--window-size={size}"));
-        if dark {
-            chromium.arg("--blink-settings=preferredColorScheme=0");
-        }
-        let text = output_of(chromium.arg("--dump-dom").arg(format!("file://{}", page.display())));
-        assert!(!text.contains("CONSOLE"), "{:.2000}", text.split("CONSOLE").nth(1).unwrap_or_default());
-        let charts = html.matches("class=\"chart\"").count();
-        assert!(charts >= 3, "{charts}");
-        assert_eq!(text.matches("<svg").count(), charts, "at {size}, dark {dark}");
+    let charts = html.matches("class=\"chart\"").count() as u64;
+    assert!(charts >= 3, "{charts}");
+    for (width, dark) in [(1200, false), (400, false), (1200, true)] {
+        let seen = seen(page, width, dark);
+        let of = |name: &str| seen[name].as_u64().unwrap_or_else(|| panic!("{name} of {seen}"));
+        assert!(of("width") <= width, "what is {width} pixels wide has to be scrolled sideways: {seen}");
+        assert!(of("charts") == charts && of("least_paths") >= 3, "a chart is not drawn: {seen}");
+        let paper = if dark { [18, 24, 31] } else { [255, 255, 255] };
+        assert!(seen["background"] == serde_json::json!(paper), "dark {dark}: {seen}");
+        assert_eq!(of("dark_ink") > 0, dark, "{seen}");
+        assert_eq!((of("svg"), of("png")), (charts, charts), "not every chart can be saved: {seen}");
+        let buttons = [of("buttons"), of("distinct_labels"), of("labelled"), of("focusable")];
+        assert_eq!(buttons, [2 * charts; 4], "{seen}");
+        let tables = [of("captions"), of("scrollable")];
+        assert_eq!((tables, of("described")), ([of("tables"); 2], charts), "{seen}");
     }
+}
+
+/// What the wrapper sees of a page at a width.
+fn seen(page: &Path, width: u64, dark: bool) -> Value {
+    let profile = tempfile::tempdir().unwrap();
+    let wrapper = profile.path().join("wrapper.html");
+    let url = format!("file://{}", page.canonicalize().unwrap().display());
+    fs::write(&wrapper, WRAPPER.replace("WIDTH", &width.to_string()).replace("PAGE", &url)).unwrap();
+    let mut chromium = chromium(&profile.path().join("profile"));
+    chromium.args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=120000"]);
+    // Every file is an origin of its own otherwise, into which no other may look.
+    chromium.args(["--allow-file-access-from-files", "--window-size=1400,1000"]);
+    if dark {
+        chromium.arg("--blink-settings=preferredColorScheme=0");
+    }
+    let text = output_of(chromium.arg("--dump-dom").arg(format!("file://{}", wrapper.display())));
+    assert!(!text.contains("CONSOLE"), "{:.2000}", text.split("CONSOLE").nth(1).unwrap_or_default());
+    let said = text
+        .split("<pre id=\"said\">")
+        .nth(1)
+        .and_then(|rest| rest.split("</pre>").next())
+        .unwrap_or_default();
+    serde_json::from_str(said).unwrap_or_else(|error| panic!("{error}: the page was never whole: {said:?}"))
 }
