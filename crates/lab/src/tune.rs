@@ -1,14 +1,19 @@
-//! The best settings of a server for this host and its work: an experiment over its topologies with a time budget, and the
-//! choice that comes of it.
+//! The best settings of a server for this host and its work: a search over its topologies with a time budget, the best of
+//! them once more side by side, and the choice that comes of it.
+
+mod choice;
+mod plan;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use load::Switch;
+
 use crate::campaign::Progress;
 use crate::error::Error;
-use crate::report::{interval, number};
-use crate::results::{Cell, Results, fastest};
 use crate::run::{Options, Summary, run};
+
+use self::plan::Rounds;
 
 /// What is to be tuned.
 #[derive(Clone, Debug)]
@@ -34,138 +39,62 @@ pub struct Tuned {
     pub settings: BTreeMap<String, String>,
     /// Why these, in two sentences.
     pub why: String,
-    /// The experiment.
-    pub summary: Summary,
+    /// The search.
+    pub search: Summary,
+    /// The best of the search side by side; `None` where there was no time for that, or nothing to choose from.
+    pub validation: Option<Summary>,
 }
 
-/// Most workers that are tried, where work waits.
-const MOST_WORKERS: usize = 256;
+/// An experiment: its plan, how long it may look where the answer is (all of its rounds if nothing is said), and a directory of its
+/// own beneath that of the results, where it is not the first.
+type Experiment<'a> = dyn FnMut(String, Option<Duration>, Option<&str>) -> Result<Summary, Error> + 'a;
 
-/// Fewest looks at a setting for an interval.
-const FEWEST: u32 = 3;
-
-/// Seconds of load in a run: enough for a rate, few enough for a search.
-const EACH_S: f64 = 1.0;
-
-/// Runs the experiment and chooses; `options` are those of any experiment, with a plan and a budget that do not matter.
+/// Searches, validates and chooses; `options` are those of any experiment, with a plan and a budget that do not matter.
 ///
 /// # Errors
 /// As [`run`]; or nothing could be measured.
 pub fn tune(wanted: &Wanted, options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Tuned, Error> {
-    let options = Options {
-        name: "tune".into(),
-        plan: plan(wanted, options.root.is_none()),
-        quick: false,
-        budget: Some(wanted.budget),
-        ..options.clone()
+    let mut experiment = |plan: String, budget: Option<Duration>, directory: Option<&str>| {
+        let out = directory.map_or(options.out.clone(), |name| options.out.join(name));
+        let name = "tune".into();
+        run(&Options { name, plan, quick: false, budget, out, ..options.clone() }, observer)
     };
-    let summary = run(&options, observer)?;
-    let Some((settings, why)) = choose(&summary.results) else {
+    let tuned = tune_by(wanted, options.root.is_none(), &options.cancel, &mut experiment)?;
+    tuned.ok_or_else(|| {
         let problem = "nothing could be measured; the report says why".into();
-        return Err(Error::Plan { file: options.out.display().to_string(), problem });
-    };
-    Ok(Tuned { settings, why, summary })
+        Error::Plan { file: options.out.display().to_string(), problem }
+    })
 }
 
-/// The experiment, as a file that anybody can read and change.
-fn plan(wanted: &Wanted, make_file: bool) -> String {
-    let Wanted { work, path, connections, close, cores, .. } = wanted;
-    let path = toml::Value::from(path.as_str());
-    let waits = work.as_ref().is_some_and(|(_, mode)| mode == "sleep");
-    let reactors: Vec<String> = doubling(*cores * 2).map(|count| count.to_string()).collect();
-    let most = if waits { MOST_WORKERS } else { *cores * 4 };
-    let workers: Vec<String> = doubling(most).map(|count| count.to_string()).collect();
-    let (reactors, workers) = (reactors.join(", "), workers.join(", "));
-    let base: Vec<String> = match work {
-        Some((time, mode)) => ["--work", time, "--work-mode", mode].map(String::from).into(),
-        None => Vec::new(),
+/// The same, with whatever makes the experiments; `None` where nothing could be measured.
+fn tune_by(
+    wanted: &Wanted,
+    make_file: bool,
+    cancel: &Switch,
+    experiment: &mut Experiment<'_>,
+) -> Result<Option<Tuned>, Error> {
+    let validation = plan::time_to_validate(wanted.budget);
+    let search = plan::search(wanted, make_file);
+    let search = experiment(search, Some(wanted.budget.saturating_sub(validation)), None)?;
+    let Some(found) = choice::of_search(&search.results) else { return Ok(None) };
+    let finalists = choice::finalists(&search.results);
+    let chosen = match Rounds::within(validation, finalists.len()) {
+        Some(rounds) if !cancel.is_set() => {
+            let finalists = &finalists[..rounds.finalists];
+            let plan = plan::validation(wanted, make_file, finalists, &rounds);
+            let validation = experiment(plan, None, Some("validation"))?;
+            let chosen = choice::of_validation(&validation.results, finalists);
+            (chosen.unwrap_or(found), Some(validation))
+        }
+        _ => (found, None),
     };
-    let mut text = format!(
-        "title = \"The best settings for this host and its work\"\n\
-         question = \"Which topology answers the most requests?\"\n\
-         paths = [{path}]\nconnections = [{connections}]\nclose = [{close}]\nrounds = 5\nduration_s = {EACH_S}\n\
-         warmup_s = 0.2\nthreads = 1\nseed = 1\n\n[factor]\nreactors = [{reactors}]\nworkers = [{workers}]\n"
-    );
-    if make_file {
-        let file = wanted.path.trim_start_matches('/').split('?').next().unwrap_or_default();
-        let file = toml::Value::from(if file.is_empty() { "index.html" } else { file });
-        text += &format!("\n[[file]]\npath = {file}\nbytes = 1024\n");
-    }
-    let models: [(&str, &[&str]); 8] = [
-        ("thread-pool", &["workers"]),
-        ("reactor", &[]),
-        ("reactor-pool", &["workers"]),
-        ("multi-reactor", &["reactors"]),
-        ("multi-reactor-pool", &["reactors", "workers"]),
-        ("reuseport", &["reactors"]),
-        ("reuseport-pool", &["reactors", "workers"]),
-        ("proactor", &["reactors"]),
-    ];
-    for (model, factors) in models {
-        let mut args = base.clone();
-        args.extend(factors.iter().flat_map(|factor| [format!("--{factor}"), format!("{{{factor}}}")]));
-        text += &format!("\n[[target]]\nname = \"{model}\"\nmodel = \"{model}\"\nargs = {args:?}\n");
-    }
-    text
-}
-
-/// 1, 2, 4 and so on, up to a number.
-fn doubling(most: usize) -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(1), |count| Some(count * 2)).take_while(move |count| *count <= most)
-}
-
-/// The fastest setting and those that cannot be told from it, as far as they were looked at as often as any of them. One look
-/// says little, and tells nothing apart: settings that were looked at again and reach the fastest come first.
-fn candidates(results: &Results) -> Option<Vec<&Cell>> {
-    let leader = fastest(&results.cells)?;
-    let rate = leader.requests_per_second;
-    let is_near = |cell: &&Cell| {
-        let reaches =
-            |high: f64| if rate.interval().is_some() { cell.tied_best } else { high >= rate.median };
-        cell.requests_per_second.high.is_some_and(reaches)
-    };
-    let near: Vec<&Cell> = results.cells.iter().filter(is_near).collect();
-    let Some(most) = near.iter().map(|cell| cell.rounds).max() else { return Some(vec![leader]) };
-    Some(near.into_iter().filter(|cell| cell.rounds == most).collect())
-}
-
-/// The cheapest of the settings that are fastest or cannot be told from it, and why.
-fn choose(results: &Results) -> Option<(BTreeMap<String, String>, String)> {
-    let cost = |cell: &&Cell| cell.server_cpu_us_per_request.map_or(f64::MAX, |cost| cost.median);
-    let tied = candidates(results)?;
-    let best = *tied.iter().min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
-    let mut settings = best.key.setting.clone();
-    settings.insert("model".into(), best.key.target.clone());
-    let rate = best.requests_per_second;
-    let cheapest = match tied.len() {
-        1 if best.rounds == 1 => "it was the fastest in the one look at it".into(),
-        1 => "no other setting comes as near that its interval reaches it".into(),
-        count => format!(
-            "of {count} settings that cannot be told from the fastest it takes the least processor time, {} us per request",
-            number(cost(&best))
-        ),
-    };
-    let next = fastest(results.cells.iter().filter(|cell| cell.key.target != best.key.target));
-    let beside = next.map_or(String::new(), |next| {
-        let ratio = rate.median / next.requests_per_second.median;
-        format!("; the best of another model, {}, answers {:.2} x as many", next.key.contender(), 1.0 / ratio)
-    });
-    let doubt = match best.rounds {
-        ..FEWEST => " It was looked at too few times for an interval: give the search a larger --budget.",
-        _ => "",
-    };
-    let why = format!(
-        "{} answers {} requests per second [{}]{beside}. It was chosen because {cheapest}.{doubt}",
-        best.key.contender(),
-        number(rate.median),
-        interval(&rate, " to "),
-    );
-    Some((settings, why))
+    let ((settings, why), validation) = chosen;
+    Ok(Some(Tuned { settings, why, search, validation }))
 }
 
 /// Settings as a file that `plimsoll serve --config` takes, with the reasons on top.
 pub fn config(tuned: &Tuned, wanted: &Wanted, command: &str) -> String {
-    let mut text = format!("# Written by `{command}`, {}.\n", tuned.summary.results.started);
+    let mut text = format!("# Written by `{command}`, {}.\n", tuned.search.results.started);
     for sentence in tuned.why.split_inclusive(". ") {
         text += &format!("# {}\n", sentence.trim());
     }
@@ -183,74 +112,158 @@ pub fn config(tuned: &Tuned, wanted: &Wanted, command: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use crate::fake;
+    use crate::key::CellKey;
+    use crate::order::{Search, rounds};
     use crate::plan::Plan;
+    use crate::results::{Results, Run, fastest};
     use crate::summary::summarise;
 
-    fn wanted(mode: &str) -> Wanted {
+    pub(super) fn wanted(mode: &str) -> Wanted {
         Wanted {
             work: Some(("200us".into(), mode.into())),
             path: "/".into(),
             connections: 64,
             close: false,
-            budget: Duration::from_secs(60),
-            cores: 2,
+            budget: Duration::from_secs(240),
+            cores: 4,
         }
     }
 
-    #[test]
-    fn the_plan_is_sound_and_sleeping_work_gets_more_workers() {
-        let workers = |mode: &str| {
-            let plan = Plan::parse(&plan(&wanted(mode), true), "tune").unwrap();
-            assert_eq!(plan.targets.len(), 8);
-            plan.factors["workers"].len()
+    /// A server whose capacity is a formula: a hill for each model over the logarithms of its reactors and workers, with its top at 2
+    /// reactors and 32 workers.
+    fn hill(model: &str, reactors: f64, workers: f64, top: f64) -> f64 {
+        let far = |count: f64, from: f64| (count.log2() - from.log2()).powi(2);
+        let of_model = match model {
+            "reuseport-pool" => top,
+            "multi-reactor-pool" => 10_000.0,
+            _ => 6_000.0,
         };
-        assert_eq!((workers("sleep"), workers("spin")), (9, 4));
-        Plan::parse(&plan(&Wanted { work: None, ..wanted("spin") }, false), "tune").unwrap();
+        of_model / (1.0 + 0.15 * far(reactors, 2.0) + 0.06 * far(workers, 32.0))
     }
 
-    #[test]
-    fn of_those_that_are_tied_the_cheapest_is_chosen() {
-        // a and b cannot be told apart, b is cheaper; c is cheapest and slow.
-        let surface = |target: &str, round: u32| {
-            let noise = f64::from(round) * 10.0;
-            match target {
-                "a" => (1000.0 + noise, 20.0),
-                "b" => (995.0 + noise, 10.0),
-                _ => (500.0 + noise, 5.0),
+    /// Tunes on such a server. A cell's settings, how often it was looked at before and whether it is validated decide its rate and
+    /// cost; a search has time for 120 runs out of the five rounds of 125 cells that there are.
+    fn tuned(surface: impl Fn(&CellKey, u32, bool) -> (f64, f64)) -> Tuned {
+        let mut experiment = |text: String, budget: Option<Duration>, directory: Option<&str>| {
+            let plan = Plan::parse(&text, "tune").unwrap();
+            let measure = |cell: CellKey, round: u32| {
+                let (rate, cost) = surface(&cell, round, directory.is_some());
+                let found = fake::measured(&cell, rate, cost);
+                Run { round, ..fake::run(cell, found) }
+            };
+            let mut results = Results { rounds: plan.rounds, ..fake::results(&[], 0, |_, _| (0.0, 0.0)) };
+            match budget {
+                Some(_) => {
+                    let mut search = Search::new(&plan, Duration::from_secs(3600));
+                    while results.runs.len() < 120
+                        && let Some((round, _, cell)) = search.next(&results.runs)
+                    {
+                        results.runs.push(measure(cell, round));
+                    }
+                }
+                None => results
+                    .runs
+                    .extend(rounds(&plan).into_iter().map(|(round, _, cell)| measure(cell, round))),
             }
+            results.planned_runs = results.runs.len() as u32;
+            summarise(&mut results, &plan);
+            Ok(Summary { results, report: PathBuf::new(), budgets_met: true })
         };
-        let mut results = fake::results(&["a", "b", "c"], 3, surface);
-        summarise(&mut results, &fake::plan(&["a", "b", "c"], ""));
-        let (settings, why) = choose(&results).unwrap();
-        assert_eq!(settings["model"], "b");
-        assert!(why.contains("of 2 settings that cannot be told from the fastest"), "{why}");
-        results.cells.clear();
-        assert!(choose(&results).is_none());
+        tune_by(&wanted("sleep"), true, &Switch::default(), &mut experiment).unwrap().unwrap()
+    }
+
+    /// Model, reactors and workers of a cell, in a search or a validation, where the target is all of them.
+    fn levels(cell: &CellKey) -> (String, f64, f64) {
+        let text = cell.contender();
+        let level = |name: &str| {
+            let behind = text.split_once(name).map_or("1", |(_, behind)| behind.trim_start());
+            behind.split([',', ')', ' ']).next().unwrap().parse::<f64>().unwrap()
+        };
+        (text.split(' ').next().unwrap().to_owned(), level("reactors"), level("workers"))
+    }
+
+    /// What looks like noise, within 1 %, and is the same every time.
+    fn noise(cell: &CellKey, round: u32) -> f64 {
+        let mix = cell
+            .contender()
+            .bytes()
+            .fold(u64::from(round) + 17, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        0.99 + 0.02 * ((mix >> 3) % 1000) as f64 / 1000.0
     }
 
     #[test]
-    fn of_settings_that_were_looked_at_once_the_fastest_is_chosen_and_not_the_cheapest() {
-        let surface = |target: &str, _| if target == "a" { (1000.0, 20.0) } else { (500.0, 5.0) };
-        let mut results = fake::results(&["a", "b"], 1, surface);
-        let plan = fake::plan(&["a", "b"], "");
-        summarise(&mut results, &plan);
-        let (settings, why) = choose(&results).unwrap();
-        assert_eq!(settings["model"], "a");
+    fn the_known_optimum_is_found_and_by_how_much_it_is_that() {
+        let tuned = tuned(|cell, round, _| {
+            let (model, reactors, workers) = levels(cell);
+            (hill(&model, reactors, workers, 12_000.0) * noise(cell, round), 10.0)
+        });
+        let expected = [("model", "reuseport-pool"), ("reactors", "2"), ("workers", "32")];
+        assert_eq!(tuned.settings, expected.map(|(name, level)| (name.into(), level.into())).into());
+        let validation = tuned.validation.unwrap().results;
+        assert_eq!((validation.cells.len(), validation.runs.len()), (4, 40));
+        // The next of them is the same with half or twice as many workers: 6 % less.
+        let (_, by) = tuned.why.split_once("It was chosen because it is ").unwrap();
+        let by: f64 = by.split(' ').next().unwrap().parse().unwrap();
         assert!(
-            why.contains("1,000 requests per second [n/a]") && why.contains("the one look at it"),
-            "{why}"
+            (4.0..8.0).contains(&by) && tuned.why.contains(" faster than the next of them, "),
+            "{}",
+            tuned.why
         );
-        // Where one that was looked at again reaches it, that comes first.
-        let choice = |near: f64| {
-            let mut results = results.clone();
-            let again = fake::results(&["b"], 3, |_, round| (near + f64::from(round), 5.0)).runs;
-            results.runs.retain(|run| run.cell.target == "a");
-            results.runs.extend(again);
-            summarise(&mut results, &plan);
-            choose(&results).unwrap().0["model"].clone()
+        assert_eq!(tuned.why.matches(". ").count(), 1, "two sentences: {}", tuned.why);
+    }
+
+    #[test]
+    fn what_was_only_lucky_in_the_search_is_found_out() {
+        let tuned = tuned(|cell, round, validated| {
+            let (model, reactors, workers) = levels(cell);
+            let rate = hill(&model, reactors, workers, 12_000.0) * noise(cell, round);
+            // The top of another model, as if the host had been quiet for it.
+            let is_lucky =
+                !validated && (model.as_str(), reactors, workers) == ("multi-reactor-pool", 2.0, 32.0);
+            (if is_lucky { rate * 1.4 } else { rate }, 10.0)
+        });
+        let leader = fastest(&tuned.search.results.cells).unwrap();
+        assert_eq!(leader.key.target, "multi-reactor-pool");
+        assert_eq!(tuned.settings["model"], "reuseport-pool", "{}", tuned.why);
+    }
+
+    #[test]
+    fn those_that_are_tied_are_named_and_the_cheapest_is_chosen() {
+        let tuned = tuned(|cell, round, _| {
+            let (model, reactors, workers) = levels(cell);
+            let cost = if model == "multi-reactor-pool" { 8.0 } else { 10.0 };
+            (hill(&model, reactors, workers, 10_000.0) * noise(cell, round), cost)
+        });
+        assert_eq!(tuned.settings["model"], "multi-reactor-pool", "{}", tuned.why);
+        let part = "It is tied with reuseport-pool reactors 2 workers 32, and was chosen because it takes the least processor \
+                    time of them, 8.00 us per request.";
+        assert!(tuned.why.contains(part), "{}", tuned.why);
+    }
+
+    #[test]
+    fn without_time_for_a_validation_the_search_decides_and_says_so() {
+        let results = |rounds| {
+            let mut results = fake::results(&["a", "b"], rounds, |target, round| {
+                (if target == "a" { 1000.0 } else { 500.0 } + f64::from(round), 10.0)
+            });
+            summarise(&mut results, &fake::plan(&["a", "b"], ""));
+            results
         };
-        assert_eq!([choice(500.0), choice(999.0)], ["a", "b"]);
+        let mut experiment = |_: String, _: Option<Duration>, directory: Option<&str>| {
+            assert_eq!(directory, None);
+            Ok(Summary { results: results(1), report: PathBuf::new(), budgets_met: true })
+        };
+        let short = Wanted { budget: Duration::from_secs(5), ..wanted("sleep") };
+        let tuned = tune_by(&short, true, &Switch::default(), &mut experiment).unwrap().unwrap();
+        assert!(tuned.validation.is_none() && tuned.why.contains("larger --budget"), "{}", tuned.why);
+        // Nor is there one after an interrupt.
+        let cancel = Switch::default();
+        cancel.set();
+        let tuned = tune_by(&wanted("sleep"), true, &cancel, &mut experiment).unwrap().unwrap();
+        assert!(tuned.validation.is_none() && tuned.settings["model"] == "a");
     }
 }

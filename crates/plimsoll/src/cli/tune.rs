@@ -72,11 +72,14 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let text = config(&tuned, &wanted, &command);
     fs::write(&args.write, &text).with_context(|| format!("cannot write {}", args.write.display()))?;
     let settings: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let validated = tuned.validation.map_or(String::new(), |validation| {
+        format!("report of the best side by side: {}\n", validation.report.display())
+    });
     print(format_args!(
-        "{}\n\n{}\n\nwritten to {file}: plimsoll serve --config {file} DIR\nreport: {}\n",
+        "{}\n\n{}\n\nwritten to {file}: plimsoll serve --config {file} DIR\nreport: {}\n{validated}",
         tuned.why,
         settings.join("\n"),
-        tuned.summary.report.display(),
+        tuned.search.report.display(),
         file = args.write.display()
     ))?;
     Ok(ExitCode::SUCCESS)
