@@ -34,8 +34,10 @@ pub(crate) struct Job {
     pub(crate) left: Cell<u64>,
     /// Turns on when none may be started and all that were have ended.
     pub(crate) all_ended: engine::Stop,
-    /// No new request is started any more.
+    /// No new request is started any more, but one that was due before the end.
     pub(crate) over: Cell<bool>,
+    /// Not even that: the load was cancelled.
+    pub(crate) cancelled: Cell<bool>,
     /// Requests that were sent and have not ended.
     pub(crate) under_way: Cell<u32>,
     pub(crate) recorder: RefCell<Recorder>,
@@ -46,6 +48,11 @@ pub(crate) struct Job {
 impl Job {
     fn may_send(&self) -> bool {
         !self.over.get() && self.left.get() > 0
+    }
+
+    /// Whether a request may be sent that was due before the end: a busy host may have woken its connection late.
+    fn may_still_send(&self) -> bool {
+        !self.cancelled.get() && self.left.get() > 0
     }
 
     /// Takes a request that was due then from the number that is left, unless it belongs to the warm-up.
@@ -98,7 +105,9 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
     }
     let mut connection: Option<Tcp<D>> = None;
     let (mut last, mut staying) = (None, false);
-    while let Some(begin) = job.pace.next(&io, last, staying, || job.may_send()).await {
+    while let Some(begin) =
+        job.pace.next(&io, last, staying, || job.may_send(), || job.may_still_send()).await
+    {
         job.sends_one(begin.due);
         let until = Deadline::at(begin.sent + job.timeout);
         let mut phases = Phases::default();

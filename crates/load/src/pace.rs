@@ -114,13 +114,14 @@ impl Pace {
     }
 
     /// Waits for the next request of a connection, whose last exchange ended at `last`, and which is in a session if
-    /// `staying`; `None` if there is none any more. `may_send` is asked when it is due.
+    /// `staying`; `None` if there is none any more. `may_send` is asked before one is taken, `may_still_send` when it is due.
     pub(crate) async fn next<D: Driver>(
         &self,
         io: &Io<D>,
         last: Option<Instant>,
         staying: bool,
         may_send: impl Fn() -> bool,
+        may_still_send: impl Fn() -> bool,
     ) -> Option<Begin> {
         match self {
             Pace::Closed { think } => {
@@ -146,7 +147,7 @@ impl Pace {
                 if due > Instant::now() {
                     io.sleep(Deadline::at(due)).await;
                 }
-                if !may_send() {
+                if !may_still_send() {
                     open.given_back.borrow_mut().push(due);
                     return None;
                 }

@@ -140,6 +140,7 @@ impl Worker {
             left: Cell::new(self.requests),
             all_ended: Switch::default(),
             over: Cell::new(false),
+            cancelled: Cell::new(false),
             live: self.live,
         });
         let (cpu, cpu_share, stopped) = executor.run(&io, &Meter::default(), || {}, async {
@@ -158,6 +159,7 @@ impl Worker {
             let cpu = clock::of_thread() - used;
             let share = cpu.as_secs_f64() / begun.elapsed().as_secs_f64();
             job.over.set(true);
+            job.cancelled.set(self.cancel.is_set());
             let stopped = Instant::now();
             drain(&io, &job).await;
             (cpu, share, stopped)
@@ -176,6 +178,8 @@ impl Worker {
 /// Waits for the requests that are under way, and no longer than they may take.
 async fn drain<D: Driver>(io: &Io<D>, job: &Job) {
     let latest = Instant::now() + job.timeout + GRACE;
+    // Connections whose moment came with the end, or shortly before, have their turn first.
+    io.sleep(Deadline::at(Instant::now() + LOOK)).await;
     while job.under_way.get() > 0 && Instant::now() < latest {
         io.sleep(Deadline::at(Instant::now() + LOOK)).await;
     }

@@ -106,7 +106,7 @@ fn errors_raise_suspicion() {
     // An answer, and then as many ends of connections without one as there are connections: mostly ends.
     let answers = AtomicU64::new(0);
     let ends = load(
-        server(move |_| if answers.fetch_add(1, Ordering::Relaxed) % 3 == 0 { OK } else { b"" }),
+        server(move |_| if answers.fetch_add(1, Ordering::Relaxed).is_multiple_of(3) { OK } else { b"" }),
         |_| (),
     );
     assert!(ends.verdict.word() == "INVALID" && says(&ends, "got no proper answer"), "{:?}", ends.verdict);

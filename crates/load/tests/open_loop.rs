@@ -107,7 +107,8 @@ fn what_finds_no_connection_is_counted_and_makes_the_figures_suspect() {
         outcome.verdict
     );
     // Its service took 0.1 s, and its users waited for more than a second.
-    assert!(outcome.response_time_us.p50.unwrap() > 500_000 && offered.service_time_us.max < 400_000);
+    assert!(outcome.response_time_us.p50.unwrap() > 500_000, "{:?}", outcome.response_time_us);
+    assert!(offered.service_time_us.mean < outcome.response_time_us.mean / 2.0, "{offered:?}");
 }
 
 #[test]
