@@ -76,7 +76,7 @@ impl Job {
         match answer.wrong {
             Some(fault) => recorder.wrong(answer.code, fault, times),
             None => {
-                recorder.content(answer.content, times.end);
+                recorder.content(answer.content, times);
                 recorder.response(answer.code, answer.bytes, times);
             }
         }

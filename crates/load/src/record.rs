@@ -87,9 +87,10 @@ impl Recorder {
         self.second.times.saturating_record(us);
     }
 
-    /// Counts the content of a response that came while measuring.
-    pub(crate) fn content(&mut self, bytes: u64, end: Instant) {
-        if self.from <= end && self.until.is_none_or(|until| end <= until) {
+    /// Counts the content of a response that came while measuring, as its bytes are counted.
+    pub(crate) fn content(&mut self, bytes: u64, times: &Times) {
+        let is_measured = self.counts(times) || self.open && times.end >= self.from;
+        if is_measured && self.until.is_none_or(|until| times.end <= until) {
             self.recorded.content += bytes;
         }
     }
