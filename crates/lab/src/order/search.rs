@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::Next;
 use crate::fit::knee;
-use crate::key::CellKey;
+use crate::key::{CellKey, Levels};
 use crate::plan::{Plan, Side};
 use crate::results::{Judgement, Results, Run};
 use crate::stats::median;
@@ -171,7 +171,10 @@ impl<'a> Search<'a> {
 
     /// Whether a cell differs from another by one step of one factor.
     fn beside(&self, cell: &CellKey, other: &CellKey) -> bool {
-        if cell.without_setting() != other.without_setting() {
+        fn common(key: &CellKey) -> (&str, u32, &str, bool, &Levels) {
+            (&key.target, key.connections, &key.path, key.close, &key.condition)
+        }
+        if common(cell) != common(other) {
             return false;
         }
         let steps = cell.setting.iter().map(|(name, level)| {
