@@ -88,7 +88,8 @@ fn groups(cells: &[Cell]) -> BTreeMap<CellKey, Vec<&Cell>> {
 }
 
 /// Marks in each group the fastest cell and those that cannot be told from it: where the interval of the ratio
-/// to the fastest includes 1, or there is none, or where the figure is a lower bound.
+/// to the fastest includes 1, or there is none, or where the figure is a lower bound. Each is compared on its own, and nothing is
+/// corrected for how many there are (docs/validity.md says what that leaves out).
 fn mark_best(results: &mut Results) {
     let best: Vec<CellKey> = groups(&results.cells)
         .values()
