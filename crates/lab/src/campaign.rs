@@ -57,7 +57,6 @@ impl Campaign<'_> {
         let mut fixed: VecDeque<Next> = order::rounds(self.plan).into();
         fixed.retain(|next| !is_made(next));
         let mut search = self.budget.map(|budget| Search::new(self.plan, budget));
-        let total = results.planned_runs as usize;
         let first = before.len();
         results.runs = before;
         // Where it is killed, what began it is known all the same.
@@ -65,6 +64,10 @@ impl Campaign<'_> {
         self.store.keep(&results)?;
         let mut keep_at = start;
         loop {
+            if fixed.is_empty() && search.is_none() {
+                fixed = order::further(self.plan, &results.runs).into();
+                results.planned_runs = results.planned_runs.max((results.runs.len() + fixed.len()) as u32);
+            }
             let next = match &mut search {
                 Some(search) => search.next(&results.runs).or_else(|| {
                     summarise(&mut results, self.plan);
@@ -73,7 +76,7 @@ impl Campaign<'_> {
                 None => fixed.pop_front(),
             };
             let Some((round, position, cell)) = next else { break };
-            let number = results.runs.len();
+            let (number, total) = (results.runs.len(), results.planned_runs as usize);
             let left = self.left(start, number - first, total.saturating_sub(number));
             observer(&Progress { done: number, total, cell: cell.to_string(), left });
             let measured =
@@ -267,6 +270,56 @@ mod tests {
         assert_eq!((made, results.runs.len(), results.cells.len()), (11, 18, 6));
         assert_eq!(results.verdict, Verdict::Valid);
         assert!(Store::resume(&directory, "title = 2").is_err());
+    }
+
+    #[test]
+    fn time_that_is_left_goes_to_claims_that_are_undecided() {
+        let claim = |bound: &str| {
+            let sides =
+                "left = { target = \"a\", connections = 1 }\nright = { target = \"b\", connections = 1 }";
+            let text = format!("{PLAN}\n[[claim]]\ntext = \"a is faster\"\n{sides}\nat_least = {bound}\n");
+            Plan::parse(&text, "x.toml").unwrap()
+        };
+        let looks = |bound: &str| {
+            let (plan, out, cancel) = (claim(bound), tempfile::tempdir().unwrap(), Switch::default());
+            let store = Store::create(&out.path().join("x"), "").unwrap();
+            // From round to round between as fast and a fifth faster.
+            let mut measure = |number: usize, round: u32, key: &CellKey| {
+                if number == 28 {
+                    cancel.set();
+                }
+                Ok(fake::measured(key, 1_000.0 * (1.0 + 0.2 * f64::from(round % 2)), 10.0).into())
+            };
+            let results = fake::results(&[], 0, |_, _| (0.0, 0.0));
+            let campaign =
+                Campaign { budget: Some(Duration::from_secs(3600)), ..campaign(&plan, &store, &cancel) };
+            let results = campaign.run(results, Vec::new(), &mut |_| {}, &mut measure).unwrap();
+            let compared = results.runs.iter().filter(|run| run.cell.connections == 1).count();
+            (results.runs.len(), compared)
+        };
+        let (all, compared) = looks("1.05");
+        assert!(all == 28 && compared > 12, "{compared} of {all}");
+        let (all, compared) = looks("0.5");
+        assert!(all <= 18 && compared == 6, "{compared} of {all}");
+    }
+
+    #[test]
+    fn further_rounds_count_as_planned_once_they_are_known() {
+        let stop = "[stop]\nwithin = \"3%\"\nmost_rounds = 5\n";
+        let plan = fake::plan(&["a", "b"], stop);
+        let (out, cancel) = (tempfile::tempdir().unwrap(), Switch::default());
+        let store = Store::create(&out.path().join("x"), "").unwrap();
+        let mut measure = |_: usize, round: u32, key: &CellKey| {
+            let spread = if key.target == "a" { 0.1 } else { 0.0 };
+            Ok(fake::measured(key, 1_000.0 * (1.0 + spread * f64::from(round % 2)), 10.0).into())
+        };
+        let results = Results { planned_runs: 6, rounds: 3, ..fake::results(&[], 0, |_, _| (0.0, 0.0)) };
+        let mut told = Vec::new();
+        let mut observer = |progress: &Progress| told.push(progress.total);
+        let results =
+            campaign(&plan, &store, &cancel).run(results, Vec::new(), &mut observer, &mut measure).unwrap();
+        assert_eq!((results.runs.len(), results.planned_runs, results.cells[0].rounds), (8, 8, 5));
+        assert_eq!(told, [6, 6, 6, 6, 6, 6, 7, 8]);
     }
 
     #[test]

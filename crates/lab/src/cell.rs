@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use load::capacity::{self, Means, News};
 use load::fleet::{self, PART};
@@ -94,23 +94,35 @@ impl Bench<'_> {
         // The load is stopped for two reasons: the experiment is, or there is nothing left to load.
         let stop = Switch::default();
         load.validate().map_err(|error| error.to_string())?;
+        let engine = self.plan.engine_of(key)?;
+        // Our own load ends with its requests, however long they take; other generators know both limits.
+        let is_over = |since: Instant| since.elapsed().as_secs_f64() >= self.plan.duration_s;
+        let is_limited = engine.is_none() && self.plan.stop.requests.is_some();
+        let mut begin = None;
         let mut watch = |phase| {
             sampler.look(phase);
             look(phase);
+            if phase == Phase::Measuring && is_limited && is_over(*begin.get_or_insert_with(Instant::now)) {
+                stop.set();
+            }
             if !stop.is_set() && (self.cancel.is_set() || server.check().is_err()) {
                 stop.set();
             }
         };
-        let engine = self.plan.engine_of(key)?;
         let mut main = || match engine {
             None => fleet::run(self.program, &[PART], load, &stop, &mut |progress| watch(progress.phase))
                 .map_err(|error| error.to_string()),
-            Some(engine) => engine.run(self.program, load, &stop, &mut watch),
+            Some(engine) => engine.run(self.program, load, self.plan.duration_s, &stop, &mut watch),
         };
         let (outcome, beside) = match beside {
             None => (main(), Ok(None)),
             Some(beside) => both(&mut main, beside, &stop),
         };
+        if is_limited {
+            // Few requests may be over before anybody has looked, and nobody knows their end ahead.
+            let missed = [Phase::Measuring, Phase::Draining].into_iter().skip(usize::from(begin.is_some()));
+            missed.for_each(|phase| sampler.look(phase));
+        }
         server.check()?;
         let (outcome, beside) = (outcome?, beside?);
         if self.cancel.is_set() {

@@ -45,6 +45,6 @@ pub use error::Error;
 pub use key::{CellKey, Levels};
 pub use load::Verdict;
 pub use load::sample::ServerUse;
-pub use plan::{Beside, Claim, Level, Load, Metric, Plan, Search, Side, Without, did_you_mean};
+pub use plan::{Beside, Claim, Level, Load, Metric, Plan, Search, Side, StopRule, Without, did_you_mean};
 pub use results::{BudgetOutcome, Cell, ClaimOutcome, Estimate, Judgement, Results, Run, SCHEMA};
 pub use run::{Options, Summary, run};

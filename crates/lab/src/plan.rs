@@ -9,6 +9,7 @@ mod factor;
 mod load;
 mod metric;
 mod search;
+mod stop;
 mod without;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub(crate) use factor::filled;
 pub use load::Load;
 pub use metric::Metric;
 pub use search::Search;
+pub use stop::StopRule;
 pub use without::Without;
 
 /// An experiment.
@@ -56,6 +58,9 @@ pub struct Plan {
     pub load: Load,
     /// Another load at the same time.
     pub beside: Option<Beside>,
+    /// When a run ends before its time, and when a cell has rounds enough.
+    #[serde(default)]
+    pub stop: StopRule,
     /// Cells that are left out.
     #[serde(default)]
     pub without: Vec<Without>,
@@ -177,6 +182,8 @@ pub struct Budget {
 pub struct Quick {
     connections: Option<Vec<u32>>,
     search: Option<Search>,
+    #[serde(default)]
+    stop: StopRule,
     paths: Option<Vec<String>>,
     close: Option<Vec<bool>>,
     rounds: Option<u32>,
@@ -236,6 +243,7 @@ impl Plan {
         self.connections = quick.connections.unwrap_or(self.connections);
         // What there is no search of has nothing to be changed.
         self.search = self.search.map(|search| search.with(quick.search.unwrap_or_default()));
+        self.stop = self.stop.quicker(quick.stop);
         self.paths = quick.paths.unwrap_or(self.paths);
         self.close = quick.close.unwrap_or(self.close);
         self.rounds = quick.rounds.unwrap_or(self.rounds);

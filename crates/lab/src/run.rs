@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use load::{Stop, Switch, Verdict};
+use load::{Switch, Verdict};
 
 use crate::campaign::{Campaign, Progress};
 use crate::cell::Bench;
@@ -88,6 +88,10 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
     let plan = if options.quick { plan.quicker() } else { plan };
     let made = tempfile::tempdir().map_err(Error::file(std::env::temp_dir()))?;
     let refuse = |problem| Error::Plan { file: options.name.clone(), problem };
+    if options.budget.is_some() && plan.stop.further().is_some() {
+        let problem = "a budget chooses by itself what is run again: leave --budget out, or within and most_rounds of [stop]";
+        return Err(refuse(problem.into()));
+    }
     let bench = Bench {
         plan: &plan,
         root: root(&plan, options, made.path())?,
@@ -127,7 +131,7 @@ fn is_of(plan: &Plan, run: &Run) -> bool {
     let same_time = |outcome: &load::Outcome| {
         let same = match &run.search {
             Some(found) => found.probe_s == plan.duration_s,
-            None => outcome.plan.stop == Stop::Seconds(plan.duration_s),
+            None => outcome.plan.stop == plan.stops(),
         };
         same && outcome.plan.warmup_s == plan.warmup_s
     };

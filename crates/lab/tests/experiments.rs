@@ -255,6 +255,81 @@ fn an_interrupt_ends_the_run_under_way_and_keeps_the_others() {
     );
 }
 
+#[test]
+fn a_run_ends_with_its_requests_or_with_its_time_whichever_is_first() {
+    let with = |duration: &str, requests: u64, rest: &str| {
+        let rest = format!(
+            "connections = [2]\nrounds = 1\nduration_s = {duration}\n[stop]\nrequests = {requests}\n{rest}"
+        );
+        let run = Lab::of(plan(&["ok"], &rest)).run().results.runs.remove(0);
+        assert_eq!(run.failure, None);
+        run.outcome.unwrap()
+    };
+    // What is under way when measuring begins may still come when all others have been sent.
+    assert!((500..=502).contains(&with("600", 500, "").requests));
+    let timed = with("0.3", 1_000_000_000, "");
+    assert!(timed.requests > 0 && timed.requests < 1_000_000_000 && timed.duration_s >= 0.3, "{timed:?}");
+    if Command::new("ab").arg("-V").output().is_ok() {
+        let ab = with("600", 500, "[load]\nengine = \"ab\"");
+        assert!(ab.requests == 500 && ab.requests_per_second > 0.0, "{ab:?}");
+    }
+}
+
+#[test]
+fn an_experiment_that_is_gone_on_with_keeps_its_command_and_marks_another_program() {
+    let lab = Lab::of(plan(&["ok"], "connections = [1, 2]\nduration_s = 0.2\nrounds = 2"));
+    let cancel = lab.options.cancel.clone();
+    let mut stop = |progress: &lab::Progress| {
+        if progress.done == 1 {
+            cancel.set();
+        }
+    };
+    let first = lab::run(&lab.options, &mut stop).unwrap().results;
+    // Another build of the same: what is behind the end of a program is never looked at.
+    let program = lab.out.path().join("lab-test-helper");
+    fs::copy(helper(), &program).unwrap();
+    let mut bytes = fs::read(&program).unwrap();
+    bytes.push(0);
+    fs::write(&program, bytes).unwrap();
+    let again = Options {
+        resume: true,
+        cancel: load::Switch::default(),
+        command: "plimsoll lab run test --resume".into(),
+        program,
+        ..lab.options.clone()
+    };
+    let whole = lab::run(&again, &mut |_| {}).unwrap().results;
+    assert_eq!((whole.runs.len(), &whole.command, &whole.started), (4, &first.command, &first.started));
+    let now = whole.environment.iter().find(|(name, _)| name == "plimsoll since run 1");
+    assert!(now.is_some_and(|(_, hash)| hash.contains("sha256 ")), "{:?}", whole.environment);
+    let why = "another plimsoll since run 1";
+    assert!(whole.verdict.reasons().iter().any(|reason| reason.contains(why)), "{:?}", whole.verdict);
+}
+
+#[test]
+fn a_disk_that_is_full_ends_it_with_the_way_on_and_loses_nothing_that_was_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, out) = (directory.path().join("killed.toml"), directory.path().join("out"));
+    let text = plan(&["ok"], "connections = [1, 2, 3, 4, 5, 6, 7, 8]\nduration_s = 0.2\nrounds = 2");
+    fs::write(&file, &text).unwrap();
+    // No file may have more than 64 KiB, in blocks of 512 bytes: to write more is an error, as on a full disk.
+    let limited = "trap '' XFSZ; ulimit -f 128; exec \"$0\" lab \"$1\" \"$2\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", limited]).arg(helper()).args([&file, &out]);
+    let ended = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    let way_on = format!("what was kept so far is whole: go on with --resume {}", out.display());
+    assert!(ended.status.code() == Some(1) && said.contains(&way_on), "{:?}: {said}", ended.status);
+    let kept = fs::read_dir(out.join("runs")).unwrap().count();
+    assert!((1..16).contains(&kept), "{kept}");
+    let options = Options { resume: true, ..Options::new("killed", text, &out, helper()) };
+    let results = lab::run(&options, &mut |_| {}).unwrap().results;
+    assert_eq!((results.runs.len(), stored(&out).runs.len(), results.cells.len()), (16, 16, 8));
+    let database = rusqlite::Connection::open(out.join("results.sqlite")).unwrap();
+    let rows: i64 = database.query_row("SELECT count(*) FROM run", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 16);
+}
+
 /// Kills what it holds, so that a failed test leaves nothing behind either.
 struct Reaped(Child);
 

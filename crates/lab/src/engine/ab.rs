@@ -1,6 +1,6 @@
 //! ApacheBench: its command line, what it prints, and the file of percentiles that it writes.
 
-use load::{Distribution, Outcome, Plan};
+use load::{Distribution, Outcome, Plan, Stop};
 
 use super::Tool;
 use super::text::{after, count};
@@ -11,12 +11,19 @@ pub(super) const TOOL: Tool = Tool { words, read, file: Some("-e") };
 /// First line of the file of percentiles.
 const PERCENTILES: &str = "Percentage served,Time in ms";
 
-/// Its words for a load of so many seconds.
+/// Requests where time is the limit: more than there is time for, and ab reserves 32 bytes for each.
+const NO_LIMIT: u64 = 20_000_000;
+
+/// Its words for a load of so many seconds, or of a number of requests if that is over first.
 fn words(plan: &Plan, seconds: &str) -> Vec<String> {
     let kept: &[&str] = if plan.close { &[] } else { &["-k"] };
     let connections = plan.connections.to_string();
-    // The limit of requests that -t sets is lifted behind it; ab reserves 32 bytes for each.
-    let load = ["-c", &connections, "-t", seconds, "-n", "20000000", &plan.url];
+    let requests = match plan.stop {
+        Stop::Requests(requests) => requests,
+        Stop::Seconds(_) => NO_LIMIT,
+    };
+    // -t sets a limit of requests too, which the one behind it takes the place of.
+    let load = ["-c", &connections, "-t", seconds, "-n", &requests.to_string(), &plan.url];
     [&["-q", "-r"], kept, &load].concat().into_iter().map(String::from).collect()
 }
 
@@ -95,6 +102,14 @@ mod tests {
         Processing:     0    2   6.8      1      66\nWaiting:        0    2   6.7      1      65\n\
         Total:          0    2   6.8      1      67\n\nPercentage of the requests served within a certain time (ms)\n\
         \x20 50%      2\n  66%      2\n  99%      5\n 100%      9 (longest request)\n";
+
+    #[test]
+    fn its_words_end_a_load_by_time_or_by_requests() {
+        let plan = Plan { connections: 5, close: true, stop: Stop::Requests(1000), ..Plan::new("http://x/") };
+        assert_eq!(words(&plan, "3").join(" "), "-q -r -c 5 -t 3 -n 1000 http://x/");
+        let plan = Plan { stop: Stop::Seconds(3.0), close: false, ..plan };
+        assert_eq!(words(&plan, "3").join(" "), "-q -r -k -c 5 -t 3 -n 20000000 http://x/");
+    }
 
     #[test]
     fn what_ab_prints_is_read() {

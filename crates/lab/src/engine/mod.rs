@@ -53,10 +53,10 @@ impl Engine {
         self,
         program: &Path,
         plan: &Plan,
+        seconds: f64,
         stop: &Switch,
         watch: &mut dyn FnMut(Phase),
     ) -> Result<Outcome, String> {
-        let Stop::Seconds(seconds) = plan.stop else { return Err("a number of seconds is needed".into()) };
         let twice = |tool, watch: &mut dyn FnMut(Phase)| {
             run_twice(&self.program()?, tool, plan, seconds, stop, watch)
                 .map_err(|error| format!("{}: {error}", self.name()))
@@ -106,7 +106,7 @@ fn run_twice(
     watch: &mut dyn FnMut(Phase),
 ) -> Result<Outcome, String> {
     let file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
-    let call = |seconds: f64, phase: Phase, watch: &mut dyn FnMut(Phase)| {
+    let call = |plan: &Plan, seconds: f64, phase: Phase, watch: &mut dyn FnMut(Phase)| {
         let mut command = Command::new(program);
         if let Some(option) = tool.file {
             command.arg(option).arg(file.path());
@@ -123,10 +123,15 @@ fn run_twice(
         Ok::<_, String>(printed + "\n" + &more)
     };
     if plan.warmup_s >= 0.5 {
-        call(plan.warmup_s, Phase::Warmup, watch)?;
+        call(
+            &Plan { stop: Stop::Seconds(plan.warmup_s), ..plan.clone() },
+            plan.warmup_s,
+            Phase::Warmup,
+            watch,
+        )?;
     }
     let (begin, used) = (Sample::now(), child::used_s());
-    let text = call(seconds, Phase::Measuring, watch)?;
+    let text = call(plan, seconds, Phase::Measuring, watch)?;
     watch(Phase::Draining);
     let mut outcome = Outcome { threads: plan.threads(), ..Outcome::empty(plan) };
     (outcome.host, outcome.client.cpu_s) = (Sample::now().since(&begin), child::used_s() - used);

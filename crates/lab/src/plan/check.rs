@@ -29,7 +29,8 @@ pub(super) fn all(plan: &Plan) -> Result<(), Problem> {
     }
     super::load::check(plan)?;
     super::beside::check(plan)?;
-    super::search::check(plan)
+    super::search::check(plan)?;
+    super::stop::check(plan)
 }
 
 fn factors(plan: &Plan) -> Result<(), Problem> {

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::net::SocketAddr;
 
-use load::{Arrivals, Spacing, Stop};
+use load::{Arrivals, Spacing};
 use serde::Deserialize;
 
 use super::explain::Problem;
@@ -95,7 +95,7 @@ impl Plan {
             expect: self.expect(),
             connections: key.connections,
             threads: self.threads,
-            stop: Stop::Seconds(self.duration_s),
+            stop: self.stops(),
             warmup_s: self.warmup_s,
             timeout_s: self.timeout_s(),
             close: key.close,

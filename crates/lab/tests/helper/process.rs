@@ -81,7 +81,8 @@ fn is_full(mode: &str) -> bool {
 
 fn answer(mut stream: TcpStream, mode: &str) {
     let status = if mode == "error" { "500 Internal Server Error" } else { "200 OK" };
-    let response = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok");
+    // ab asks with HTTP/1.0, and takes the end of an answer that does not promise to go on for that of the connection.
+    let response = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nok");
     let mut buffer = [0; 4096];
     // The load waits for each answer, so that a read brings one whole request.
     while stream.read(&mut buffer).is_ok_and(|count| count > 0) {

@@ -134,6 +134,13 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
         }
         None => say!("{}: {runs} runs, about {}", plan.title, seconds(plan.estimate_s())),
     }
+    let further = plan.most_runs() - runs;
+    if further > 0 && args.budget.is_none() {
+        say!("up to {further} more runs where the rounds of a cell differ too much");
+    }
+    for missing in lab::missing(&plan, &options.program) {
+        say!("plimsoll: warning: {missing}");
+    }
     let line = LiveLine::new();
     let summary = lab::run(&options, &mut |progress| line.show(&how_far(progress)))?;
     drop(line);
