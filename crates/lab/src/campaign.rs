@@ -69,10 +69,7 @@ impl Campaign<'_> {
                 results.planned_runs = results.planned_runs.max((results.runs.len() + fixed.len()) as u32);
             }
             let next = match &mut search {
-                Some(search) => search.next(&results.runs).or_else(|| {
-                    summarise(&mut results, self.plan);
-                    search.beyond(&results)
-                }),
+                Some(search) => search.next(&results.runs),
                 None => fixed.pop_front(),
             };
             let Some((round, position, cell)) = next else { break };
@@ -273,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_is_left_goes_to_claims_that_are_undecided() {
+    fn time_that_is_left_goes_to_claims_whatever_they_say_by_then() {
         let claim = |bound: &str| {
             let sides =
                 "left = { target = \"a\", connections = 1 }\nright = { target = \"b\", connections = 1 }";
@@ -297,10 +294,11 @@ mod tests {
             let compared = results.runs.iter().filter(|run| run.cell.connections == 1).count();
             (results.runs.len(), compared)
         };
-        let (all, compared) = looks("1.05");
-        assert!(all == 28 && compared > 12, "{compared} of {all}");
-        let (all, compared) = looks("0.5");
-        assert!(all <= 18 && compared == 6, "{compared} of {all}");
+        // Undecided, and reproduced.
+        for bound in ["1.05", "0.5"] {
+            let (all, compared) = looks(bound);
+            assert!(all == 28 && compared > 12, "{compared} of {all}");
+        }
     }
 
     #[test]

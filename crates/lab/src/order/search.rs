@@ -11,7 +11,7 @@ use super::Next;
 use crate::fit::knee;
 use crate::key::{CellKey, Levels};
 use crate::plan::{Plan, Side};
-use crate::results::{Judgement, Results, Run};
+use crate::results::Run;
 use crate::stats::median;
 
 /// How close to the best a cell must be to be worth another look, relative.
@@ -25,7 +25,7 @@ const EXPLORING: f64 = 0.6;
 /// factors are least, middle and most; then from its best setting to the neighbours of that, until none is better, and the
 /// same for each side of a claim; then around the knees of the lines through its best setting. After that, at what claims
 /// compare, at the best of all and at those of each target, until they have as many rounds as the plan wants; with the rest of
-/// the time at everything else; and where claims are undecided even then, at what they compare, for as long as there is time.
+/// the time at everything else; and with what is left even then at what claims compare, for as long as there is time.
 pub(crate) struct Search<'a> {
     plan: &'a Plan,
     cells: Vec<CellKey>,
@@ -58,29 +58,13 @@ impl<'a> Search<'a> {
         Search { plan, cells, coarse, explore_until: now + budget.mul_f64(EXPLORING), until: now + budget }
     }
 
-    /// The next run, after those that were made; `None` when time is up or there is nothing left to do but to decide claims.
+    /// The next run, after those that were made; `None` when time is up or there is nothing left to do.
     pub(crate) fn next(&mut self, runs: &[Run]) -> Option<Next> {
         if self.is_over() {
             return None;
         }
         let cell = self.choose(runs)?;
         Some(numbered(cell, runs))
-    }
-
-    /// One more run of what the undecided claims of results that are summed up compare, of that with fewest runs; `None` when
-    /// time is up or all are decided. A claim that is about what nobody measured is not decided by more runs.
-    pub(crate) fn beyond(&self, results: &Results) -> Option<Next> {
-        if self.is_over() {
-            return None;
-        }
-        let known = rates(&results.runs);
-        let claims = self.plan.claims.iter().zip(&results.claims);
-        let open =
-            claims.filter(|(_, found)| found.judgement == Judgement::Undecided && found.ratio.is_some());
-        let sides = open.flat_map(|(claim, _)| claim.sides().map(|(_, side)| side));
-        let cells = sides.filter_map(|side| best_of(side, &known));
-        let cell = cells.min_by_key(|cell| results.runs.iter().filter(|run| run.cell == **cell).count())?;
-        Some(numbered(cell.clone(), &results.runs))
     }
 
     /// Whether there is no time for another run.
@@ -99,11 +83,13 @@ impl<'a> Search<'a> {
             }
         }
         let again = |common: fn(&CellKey) -> CellKey| self.again(&groups(&known, common));
-        self.compared(&known)
+        let asked = self.plan.rounds as usize;
+        self.compared(&known, asked)
             .or_else(|| again(CellKey::without_contender))
             .or_else(|| again(CellKey::without_setting))
             .or_else(|| self.coarse.pop())
             .or_else(|| self.cells.iter().find(|cell| !tried.contains(cell)).cloned())
+            .or_else(|| self.compared(&known, usize::MAX))
     }
 
     /// A neighbour of the best setting of a target, or of a side of a claim, that nobody has looked at.
@@ -152,11 +138,12 @@ impl<'a> Search<'a> {
         Some(ends.filter(is_beside).map(|(low, high)| at(low.midpoint(high))).collect())
     }
 
-    /// The least known of what claims compare, the best cell of each side.
-    fn compared(&self, known: &Rates) -> Option<CellKey> {
+    /// The least known of what claims compare, the best cell of each side, if it has fewer rounds than these. What the claims
+    /// say so far does not matter: rounds until one says something would let chance decide it (optional stopping).
+    fn compared(&self, known: &Rates, rounds: usize) -> Option<CellKey> {
         let cells = sides(self.plan).filter_map(|side| best_of(side, known));
         let least = cells.min_by_key(|cell| known[*cell].len())?;
-        (known[least].len() < self.plan.rounds as usize).then(|| least.clone())
+        (known[least].len() < rounds).then(|| least.clone())
     }
 
     /// The least known of those that come near the best of their group.
