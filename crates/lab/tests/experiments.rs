@@ -196,6 +196,15 @@ fn what_this_host_cannot_do_is_told_before_anything_runs() {
 }
 
 #[test]
+fn a_budget_and_further_rounds_are_not_asked_for_together() {
+    let lab = Lab::of(plan(&["ok"], &format!("{SHORT}\n[stop]\nwithin = \"3%\"\nmost_rounds = 9")));
+    let options = Options { budget: Some(Duration::from_secs(60)), ..lab.options.clone() };
+    let error = lab::run(&options, &mut |_| panic!("it ran")).unwrap_err().to_string();
+    assert!(error.contains("leave --budget out, or within and most_rounds of [stop]"), "{error}");
+    assert!(!lab.options.out.exists());
+}
+
+#[test]
 fn all_processes_of_a_server_are_gone_after_its_run_however_they_resist() {
     let lab = Lab::of(String::new());
     let mark = lab.out.path().display().to_string();
