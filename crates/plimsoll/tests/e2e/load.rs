@@ -160,6 +160,23 @@ fn the_check_knows_the_loads_own_ceiling() {
     server.stop();
 }
 
+#[test]
+fn the_check_has_descriptors_for_both_of_its_sides() {
+    let site = site();
+    let server = Server::start(site.path(), &[]);
+    // Of 300 descriptors 200 connections of a process leave too few for another 200, which the server of the check has.
+    let load = bench(&server.url("/1k.html"), &["-d", "500ms", "-c", "200", "-t", "2", "--check"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 300 && exec \"$@\"", "sh"]).arg(load.get_program()).args(load.get_args());
+    let result = json_of(&mut limited);
+    assert_eq!(
+        (&result["check"]["ceiling_errors"], &result["errors"]["connect_failed"]),
+        (&0.into(), &0.into())
+    );
+    assert!(result["check"]["ceiling_per_second"].as_f64().unwrap() > 0.0, "{result}");
+    server.stop();
+}
+
 /// Loads a server for 3 seconds, lets something happen to it after the first, and gives the result.
 fn load_while(address: &str, happens: impl FnOnce()) -> Value {
     let mut command =
