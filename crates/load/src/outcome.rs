@@ -70,9 +70,13 @@ pub struct Outcome {
     /// From the first byte of a response to its last.
     #[serde(default)]
     pub transfer_us: Distribution,
-    /// From when a connection was there to the last byte of the response, where ab was the load; ours does not tell it apart.
+    /// From when the connection was there to the last byte of the response, where ab was the load; ours does not tell it apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processing_us: Option<Distribution>,
+    /// From when the request was sent to the first byte of the response, where ab was the load: `first_byte_us` but for the
+    /// time to connect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_us: Option<Distribution>,
     /// From when a request that came to nothing was due (in a closed loop: was sent) to when that was known.
     #[serde(default)]
     pub failed_us: Distribution,
@@ -135,6 +139,7 @@ impl Outcome {
             first_byte_us: Distribution::default(),
             transfer_us: Distribution::default(),
             processing_us: None,
+            waiting_us: None,
             failed_us: Distribution::default(),
             statuses: BTreeMap::new(),
             unexpected_statuses: BTreeMap::new(),

@@ -40,10 +40,11 @@ fn read(text: &str, outcome: &mut Outcome) -> Option<u64> {
     };
     outcome.errors.connect_failed = failed("Connect").unwrap_or(0);
     outcome.errors.other = failed("Receive").unwrap_or(0) + failed("Exceptions").unwrap_or(0);
-    let row = |label| times(text, label, outcome.requests).unwrap_or_default();
-    (outcome.connect_us, outcome.first_byte_us) = (row("Connect:"), row("Waiting:"));
-    outcome.processing_us = times(text, "Processing:", outcome.requests);
-    outcome.response_time_us = row("Total:");
+    let requests = outcome.requests;
+    let row = |label| times(text, label, requests);
+    outcome.connect_us = row("Connect:").unwrap_or_default();
+    (outcome.processing_us, outcome.waiting_us) = (row("Processing:"), row("Waiting:"));
+    outcome.response_time_us = row("Total:").unwrap_or_default();
     outcome.response_time_us.mean = after(text, "Time per request:")?.parse::<f64>().ok()? * 1e3;
     percentiles(text, &mut outcome.response_time_us);
     Some(count(text, "Non-2xx responses:"))
@@ -127,7 +128,7 @@ mod tests {
         let outcome = seen(read, PRINTED);
         let row = |times: &Distribution| (times.min, times.mean, times.stddev, times.p50, times.max);
         assert_eq!(row(&outcome.connect_us), (0, 0.0, 100.0, Some(0), 1000));
-        assert_eq!(row(&outcome.first_byte_us), (0, 2000.0, 6700.0, Some(1000), 65_000));
+        assert_eq!(row(&outcome.waiting_us.unwrap()), (0, 2000.0, 6700.0, Some(1000), 65_000));
         let processing = outcome.processing_us.unwrap();
         assert_eq!(row(&processing), (0, 2000.0, 6800.0, Some(1000), 66_000));
         assert_eq!(processing.count, 1000);
