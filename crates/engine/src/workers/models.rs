@@ -14,7 +14,7 @@ impl Aged for usize {
 /// Random schedules for each queue. Each is another order in which the threads run.
 const SCHEDULES: usize = 3000;
 
-fn check(kind: topology::Queue, order: Order) {
+fn check(kind: topology::Queue, order: Order, longest_wait: Option<Duration>) {
     for count in [1, 2] {
         nothing_is_slept_through(Setup {
             count,
@@ -25,9 +25,9 @@ fn check(kind: topology::Queue, order: Order) {
             longest_wait: None,
         });
     }
-    work_is_shared(Setup { count: 2, most: 2, capacity: 2, queue: kind, order, longest_wait: None });
+    work_is_shared(Setup { count: 2, most: 2, capacity: 2, queue: kind, order, longest_wait });
     for (then, at_once) in [(&[1][..], true), (&[1], false), (&[1, 2], true)] {
-        let setup = Setup { count: 2, most: 2, capacity: 2, queue: kind, order, longest_wait: None };
+        let setup = Setup { count: 2, most: 2, capacity: 2, queue: kind, order, longest_wait };
         who_leaves_leaves_nothing_behind(setup, then, at_once);
     }
 }
@@ -175,17 +175,21 @@ fn who_leaves_leaves_nothing_behind(setup: Setup, then: &'static [usize], at_onc
 #[test]
 fn mutex_queue() {
     for order in Order::ALL {
-        check(topology::Queue::Mutex, *order);
+        check(topology::Queue::Mutex, *order, None);
+    }
+    // Whoever waits has waited too long.
+    for order in [Order::Lifo, Order::Adaptive] {
+        check(topology::Queue::Mutex, order, Some(Duration::ZERO));
     }
 }
 
 #[test]
 fn lock_free_queue() {
-    check(topology::Queue::LockFree, Order::Fifo);
-    check(topology::Queue::LockFree, Order::Priority);
+    check(topology::Queue::LockFree, Order::Fifo, None);
+    check(topology::Queue::LockFree, Order::Priority, None);
 }
 
 #[test]
 fn stealing_queue() {
-    check(topology::Queue::Stealing, Order::Fifo);
+    check(topology::Queue::Stealing, Order::Fifo, None);
 }

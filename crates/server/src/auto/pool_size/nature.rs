@@ -1,10 +1,11 @@
 //! Whether the work of a pool has become another: then what was tried before says nothing about it.
 //!
 //! While the number of workers stays, how long a request keeps one says what it does, and so does the processor time that it
-//! takes, where much of that is in use. Under another number of workers only a fall of the latter says something: work that
-//! computed waits now. It may rise since more workers are in each other's way, which is no other work.
+//! takes, where much of that is in use. Under another number of workers only a fall of the latter says something, or of what is
+//! in use of the processors: work that computed waits now. It may rise since more workers are in each other's way, which is no
+//! other work.
 
-use super::Observation;
+use super::{ALL, Observation};
 
 /// How many times as much, or what part of it, is another kind of work: at once, or in two stretches one after the other.
 const OTHER: f64 = 4.0;
@@ -41,6 +42,8 @@ struct Cost {
     computing_s: f64,
     /// Share of the processor time that all requests together took.
     own_busy: f64,
+    /// No worker was idle.
+    all_busy: bool,
 }
 
 /// What is known of the work.
@@ -101,6 +104,7 @@ impl Stretch {
             held_s: self.busy_s / done,
             computing_s: self.own_s / done,
             own_busy: self.own_s / self.seconds.max(1e-9),
+            all_busy: self.busy_s >= ALL * self.workers as f64 * self.seconds,
         }
     }
 }
@@ -111,11 +115,20 @@ impl Cost {
         let ratio = |now: f64, before: f64| now.max(1e-9) / before.max(1e-9);
         let is_told = self.own_busy.max(before.own_busy) >= MUCH;
         let computing = if is_told { ratio(self.computing_s, before.computing_s) } else { 1.0 };
+        let fell = self.freed_since(before).max(1.0 / computing);
         if self.workers != before.workers {
-            return 1.0 / computing;
+            return fell;
         }
         let held = ratio(self.held_s, before.held_s);
-        computing.max(1.0 / computing).max(held).max(1.0 / held)
+        fell.max(computing).max(held).max(1.0 / held)
+    }
+
+    /// How many times less of the processors is in use than as many workers as there are now would need for what there was
+    /// before, where they are all busy and much was in use.
+    fn freed_since(&self, before: &Cost) -> f64 {
+        let workers = (self.workers as f64 / before.workers.max(1) as f64).min(1.0);
+        let is_told = self.all_busy && before.own_busy >= MUCH;
+        if is_told { before.own_busy * workers / self.own_busy.max(1e-3) } else { 1.0 }
     }
 
     /// What to compare with from now on: all of it if the number of workers is another, otherwise a little of it.
@@ -129,6 +142,7 @@ impl Cost {
             held_s: moved(self.held_s, now.held_s),
             computing_s: moved(self.computing_s, now.computing_s),
             own_busy: moved(self.own_busy, now.own_busy),
+            all_busy: now.all_busy,
         }
     }
 }
