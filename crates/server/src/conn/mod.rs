@@ -25,7 +25,7 @@ pub(crate) use context::{Context, Setup};
 pub(crate) use errand::Errand;
 pub(crate) use ids::RequestIds;
 
-use crate::handler::{Handler, Place, Request, Response};
+use crate::handler::{Body, Handler, Place, Request, Response};
 use crate::metrics::Counters;
 use delegate::{Ticket, delegate};
 use discard::{Failure, discard};
@@ -294,6 +294,9 @@ async fn answer<T: Transport, H: Handler>(
     match sent {
         Ok(()) => wire.answered(response, has_body),
         Err(close) => {
+            if !has_body {
+                response.body = Body::EMPTY;
+            }
             context.record(&response, false);
             return Err(close);
         }
