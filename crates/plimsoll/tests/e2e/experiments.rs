@@ -212,8 +212,10 @@ fn the_sources_experiments_run_for_a_few_seconds_each() {
         "overload",
         "thread-pool-scaling",
         "fast-slow",
+        "fast-slow-soak",
         "ten-thousand",
         "server-comparison",
+        "server-long-run",
         "highest-concurrency",
         "noise",
     ]

@@ -13,7 +13,7 @@ title = "A test of <the> lab"
 paths = ["/index.html"]
 connections = [1, 4]
 rounds = 3
-duration_s = 0.2
+duration_s = 0.3
 warmup_s = 0.05
 [[file]]
 path = "index.html"
@@ -74,10 +74,15 @@ fn an_experiment_leaves_its_results_and_no_server() {
             let why = "no-such-server is not installed: apt-get install no-such-server";
             assert_eq!(run["failure"], why);
         } else {
-            assert!(run["outcome"]["requests"].as_u64().unwrap() > 0);
-            assert!(run["server"]["cpu_us_per_request"].as_f64().unwrap() > 0.0);
+            assert!(run["failure"].is_null(), "{run}");
         }
     }
+    // On a busy host a run as short as these can be over before its first answer; not in every round.
+    for cell in results["cells"].as_array().unwrap() {
+        assert!(cell["requests_per_second"]["median"].as_f64().unwrap() > 0.0, "{cell}");
+        assert!(cell["server_cpu_us_per_request"]["median"].as_f64().unwrap() > 0.0, "{cell}");
+    }
+    assert_eq!(results["cells"].as_array().unwrap().len(), 6);
     // Each round has every cell once, and not always in the same order.
     let order = |round: u64| -> Vec<String> {
         runs.iter().filter(|run| run["round"] == round).map(|run| run["cell"].to_string()).collect()

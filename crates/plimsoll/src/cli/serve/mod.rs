@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use engine::{Model, Settings, Stop};
+use engine::{Model, Running, Settings, Stop};
 use plimsoll::signals::Watch;
 use server::app::{Admin, Classes, Links, Site};
 use server::{Handler, Http, Limits, Monitor, Totals};
@@ -116,16 +116,21 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     say!("listening on http://{}/", running.address());
     daemon::let_go_of_the_terminal()?;
 
-    let time = humantime::format_duration(drain);
-    let reopen = move || log.iter().for_each(|log| log.reopen());
-    signals.on_hangup(reopen).then_stop(running.stop(), move |signal| {
-        say!("stopping: {signal}; requests under way have {time} to finish");
-    });
-    running.join().context("the server could not go on")?;
+    let signals = signals.on_hangup(move || log.iter().for_each(|log| log.reopen()));
+    serve_until_a_signal(running, signals, drain)?;
     http.finish();
     admin.map_or(Ok(()), stop_admin)?;
     say_farewell(&http.totals(), http.abandoned());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Serves until a signal ends it, and for the time that requests under way have to finish.
+fn serve_until_a_signal(running: Running, signals: Watch, drain: Duration) -> anyhow::Result<()> {
+    let time = humantime::format_duration(drain);
+    signals.then_stop(running.stop(), move |signal| {
+        say!("stopping: {signal}; requests under way have {time} to finish");
+    });
+    running.join().context("the server could not go on")
 }
 
 impl Args {
