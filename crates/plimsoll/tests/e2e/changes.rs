@@ -34,6 +34,8 @@ fn sent_while(flags: &[&str], change: impl Fn(&Path)) -> Vec<u8> {
     if body_is_cut(&mut client, &mut body) {
         assert_eq!(server.connect().get("/1k.html").status, 200);
     }
+    // Otherwise the server would let it read on for a while.
+    drop(client);
     server.stop();
     body
 }

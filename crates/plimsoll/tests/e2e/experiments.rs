@@ -200,36 +200,44 @@ fn every_server_of_every_experiment_answers_from_its_configuration() {
     }
 }
 
+/// Looks at an experiment for so long, and whether there was time for a figure.
+fn has_a_figure(name: &str, seconds: u32) -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let (said, results) = run(Path::new(name), &["--quick", "--budget", &format!("{seconds}s")], &out);
+    let of = |key: &str| results[key].as_array().unwrap_or_else(|| panic!("{name}: {said:?}"));
+    if of("cells").is_empty() {
+        return false;
+    }
+    // A goal that is missed in so short a time says nothing.
+    assert!(
+        said.status.success() || !of("budgets").is_empty() && said.status.code() == Some(1),
+        "{name}: {said:?}"
+    );
+    assert!(of("runs").iter().any(|run| run["failure"].is_null()), "{name}: {said:?}");
+    assert!(!results["question"].as_str().unwrap().is_empty() && out.join("results.sqlite").exists());
+    true
+}
+
 #[test]
 fn the_sources_experiments_run_for_a_few_seconds_each() {
-    // A profile, and a server that settles, take longer.
-    let longer = [("recovery", "14s"), ("oscillation", "19s")];
-    let short = [
+    let three = [
         "reactor-study",
         "reactor-clients",
-        "reactor-open",
-        "auto",
-        "overload",
         "thread-pool-scaling",
         "fast-slow",
-        "fast-slow-soak",
         "ten-thousand",
         "server-comparison",
-        "server-long-run",
-        "highest-concurrency",
         "noise",
-    ]
-    .map(|name| (name, "6s"));
-    for (name, budget) in short.into_iter().chain(longer) {
-        let dir = tempfile::tempdir().unwrap();
-        let out = dir.path().join("out");
-        let (said, results) = run(Path::new(name), &["--quick", "--budget", budget], &out);
-        // A goal that is missed in so short a time says nothing.
-        let has_goals = !results["budgets"].as_array().unwrap().is_empty();
-        assert!(said.status.success() || has_goals && said.status.code() == Some(1), "{name}: {said:?}");
-        assert!(!results["cells"].as_array().unwrap().is_empty(), "{name}: {said:?}");
-        let runs = results["runs"].as_array().unwrap();
-        assert!(runs.iter().any(|run| run["failure"].is_null()), "{name}: {said:?}");
-        assert!(!results["question"].as_str().unwrap().is_empty() && out.join("results.sqlite").exists());
+    ];
+    let six =
+        ["reactor-open", "auto", "overload", "fast-slow-soak", "highest-concurrency", "server-long-run"];
+    // A profile, and a server that settles, take longer.
+    let longer = [("recovery", 14), ("oscillation", 19)];
+    let shorter = three.map(|name| (name, 3)).into_iter().chain(six.map(|name| (name, 6)));
+    for (name, seconds) in shorter.chain(longer) {
+        // Where the host was too busy for that there is more time.
+        let enough = [1, 4, 12].into_iter().any(|times| has_a_figure(name, times * seconds));
+        assert!(enough, "{name} has no figure");
     }
 }
