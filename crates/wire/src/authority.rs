@@ -4,44 +4,29 @@ use std::net::Ipv6Addr;
 
 use crate::response::byte_table;
 
-/// What a byte can be: part of a name, of something else that a host or a port has, or of neither.
-const NAME: u8 = 0;
-const SPECIAL: u8 = 1;
-const NEITHER: u8 = 2;
-
 /// Unreserved characters and sub-delimiters (RFC 3986, 2.2 and 2.3), which a name is made of as they are.
 const IS_NAME: [bool; 256] = byte_table(b"-._~!$&'()*+,;=");
-
-const KINDS: [u8; 256] = {
-    let mut kinds = [NEITHER; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        if IS_NAME[byte] {
-            kinds[byte] = NAME;
-        }
-        byte += 1;
-    }
-    let special = b":%[]";
-    let mut at = 0;
-    while at < special.len() {
-        kinds[special[at] as usize] = SPECIAL;
-        at += 1;
-    }
-    kinds
-};
 
 /// Whether this is `uri-host [ ":" port ]` (RFC 9110, 7.2). It may be empty, as the Host field of a target without an
 /// authority is; a port needs a host in front of it (RFC 9110, 4.2.1), and user information is refused (4.2.4).
 #[inline]
 pub(crate) fn is_authority(text: &[u8]) -> bool {
-    // All are looked at, which is quicker for so few than to stop at the first that is special.
-    match text.iter().fold(NAME, |kinds, byte| kinds | KINDS[usize::from(*byte)]) {
-        NAME => true,
-        SPECIAL => is_host_and_port(text),
-        _ => false,
+    // Nearly every host is a name without anything special, and perhaps a port: that is looked at once.
+    let end = text.iter().position(|byte| !IS_NAME[usize::from(*byte)]).unwrap_or(text.len());
+    match &text[end..] {
+        [] => true,
+        [b':', port @ ..] if end > 0 => is_port(port),
+        _ => is_host_and_port(text),
     }
 }
 
+/// Of any number of digits, also none.
+fn is_port(text: &[u8]) -> bool {
+    text.iter().all(u8::is_ascii_digit)
+}
+
+/// The same for every host that there can be.
+#[cold]
 fn is_host_and_port(text: &[u8]) -> bool {
     let (is_host, behind) = if let [b'[', literal @ ..] = text {
         let Some(end) = literal.iter().position(|byte| *byte == b']') else { return false };
@@ -53,8 +38,7 @@ fn is_host_and_port(text: &[u8]) -> bool {
     is_host
         && match behind {
             [] => true,
-            // Of any number of digits, also none.
-            [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
+            [b':', port @ ..] => is_port(port),
             _ => false,
         }
 }
