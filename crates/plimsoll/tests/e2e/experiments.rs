@@ -88,11 +88,18 @@ fn every_setting_can_be_a_factor_and_arrives_at_the_server() {
             let is_it = |line: &str| line.split_whitespace().take(2).eq([name.as_str(), level]);
             assert!(log.lines().any(is_it), "{name} is not {level}: {log}");
         }
-        // Work that computes takes the 5 ms of a processor, and work that sleeps next to nothing.
-        let cost = run["server"]["cpu_us_per_request"].as_f64().unwrap();
-        let spins = run["cell"]["condition"]["mode"] == "spin";
-        assert_eq!(cost > 2500.0, spins, "{cost} us per request: {}", run["cell"]);
     }
+    // Work that computes takes the 5 ms of a processor, and work that sleeps next to nothing: as a rule, since a busy host may
+    // let a short run end with more or less of it.
+    let cost = |mode: &str| {
+        let of_mode = runs.iter().filter(|run| run["cell"]["condition"]["mode"] == mode);
+        let mut costs: Vec<f64> =
+            of_mode.filter_map(|run| run["server"]["cpu_us_per_request"].as_f64()).collect();
+        costs.sort_by(f64::total_cmp);
+        assert!(costs.len() > 4, "{costs:?}");
+        costs[costs.len() / 2]
+    };
+    assert!(cost("sleep") < 2500.0 && cost("spin") > 2500.0, "{} {}", cost("sleep"), cost("spin"));
     // Each of them is in the report.
     let csv = fs::read_to_string(out.join("cells.csv")).unwrap();
     let setting =
