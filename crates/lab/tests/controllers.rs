@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use server::auto::{Observation as Seen, PoolSize};
 
 /// Workloads that are tried where nobody asks for more.
-const WORKLOADS: u64 = 10;
+const WORKLOADS: u64 = 6;
 
 /// Seconds between two decisions, as in the server.
 const TICK_S: f64 = 0.1;
