@@ -2,6 +2,8 @@
 //! hang on the quiet of this host, the same load without it does not. The others are tested by their arithmetic, beside it
 //! (docs/validity.md says which).
 
+mod common;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,16 +17,8 @@ const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// A server that answers the `n`-th request of each connection as `answer` says, in a thread for each.
 fn server(answer: impl Fn(u64) -> &'static [u8] + Send + Sync + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
     let answer = Arc::new(answer);
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let answer = answer.clone();
-            thread::spawn(move || serve(stream.unwrap(), &*answer));
-        }
-    });
-    address
+    common::server(move |stream| serve(stream, &*answer))
 }
 
 fn serve(mut stream: TcpStream, answer: &dyn Fn(u64) -> &'static [u8]) {
@@ -51,24 +45,17 @@ fn slow(time: Duration) -> SocketAddr {
 
 /// A server that takes so long for each answer, and has many requests of a connection before it.
 fn one_by_one(time: Duration) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming().map(Result::unwrap) {
-            thread::spawn(move || {
-                let (mut received, mut answers) = (BufReader::new(stream.try_clone().unwrap()), stream);
-                let mut line = String::new();
-                while received.read_line(&mut line).is_ok_and(|count| count > 0) {
-                    if line == "\r\n" {
-                        thread::sleep(time);
-                        let _ = answers.write_all(OK);
-                    }
-                    line.clear();
-                }
-            });
+    common::server(move |stream| {
+        let (mut received, mut answers) = (BufReader::new(stream.try_clone().unwrap()), stream);
+        let mut line = String::new();
+        while received.read_line(&mut line).is_ok_and(|count| count > 0) {
+            if line == "\r\n" {
+                thread::sleep(time);
+                let _ = answers.write_all(OK);
+            }
+            line.clear();
         }
-    });
-    address
+    })
 }
 
 fn load(address: SocketAddr, change: impl FnOnce(&mut Plan)) -> Outcome {

@@ -1,38 +1,16 @@
 //! The generator against servers of known behaviour: its counts are exact, its times agree with arithmetic.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+mod common;
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use load::{Arrivals, Expect, Outcome, Plan, Rate, Spacing, Stop, Switch, Threshold, run, run_until};
 
-/// A server that lets `behave` handle each connection in a thread of its own, until the test ends.
-fn server(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let behave = behave.clone();
-            thread::spawn(move || behave(stream.unwrap()));
-        }
-    });
-    address
-}
-
-/// Reads one request; false at the end of the connection.
-fn request(stream: &mut TcpStream) -> bool {
-    let mut head = Vec::new();
-    let mut byte = [0];
-    while !head.ends_with(b"\r\n\r\n") {
-        match stream.read(&mut byte) {
-            Ok(1) => head.push(byte[0]),
-            _ => return false,
-        }
-    }
-    true
-}
+use common::{request, server};
 
 /// A server that answers every request with these bytes.
 fn answering(answer: &'static [u8]) -> SocketAddr {

@@ -1,8 +1,10 @@
 //! The open loop against servers of known behaviour: what was due is accounted for to the last request, and a server that
 //! stalls cannot hide it.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+mod common;
+
+use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,32 +13,14 @@ use load::{Arrivals, Outcome, Plan, Rate, Session, Spacing, Stop, Switch, run, r
 
 /// A server that waits as `wait` does before it answers each request, on a thread for each connection.
 fn server(wait: impl Fn() + Clone + Send + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let wait = wait.clone();
-            thread::spawn(move || answer(stream.unwrap(), &wait));
-        }
-    });
-    address
-}
-
-fn answer(mut stream: TcpStream, wait: &impl Fn()) {
-    let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
-    loop {
-        while !head.ends_with(b"\r\n\r\n") {
-            match stream.read(&mut buffer) {
-                Ok(n @ 1..) => head.extend_from_slice(&buffer[..n]),
-                _ => return,
+    common::server(move |mut stream| {
+        while common::request(&mut stream) {
+            wait();
+            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
+                return;
             }
         }
-        head.clear();
-        wait();
-        if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").is_err() {
-            return;
-        }
-    }
+    })
 }
 
 fn load(address: SocketAddr, connections: u32, seconds: f64, arrivals: Arrivals) -> Outcome {

@@ -1,7 +1,9 @@
 //! Slow clients and slow servers: rates that are kept to, time-outs by phase, and rare answers that are late.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+mod common;
+
+use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -9,30 +11,7 @@ use std::time::{Duration, Instant};
 
 use load::{Arrivals, Outcome, Plan, Rate, Spacing, Stop, run};
 
-/// A server that lets `behave` handle each connection in a thread of its own, until the test ends.
-fn server(behave: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let behave = behave.clone();
-            thread::spawn(move || behave(stream.unwrap()));
-        }
-    });
-    address
-}
-
-/// Reads one request; false at the end of the connection.
-fn request(stream: &mut TcpStream) -> bool {
-    let (mut head, mut byte) = (Vec::new(), [0]);
-    while !head.ends_with(b"\r\n\r\n") {
-        match stream.read(&mut byte) {
-            Ok(1) => head.push(byte[0]),
-            _ => return false,
-        }
-    }
-    true
-}
+use common::{request, server};
 
 /// An answer with so many bytes of content.
 fn answer_of(bytes: usize) -> Vec<u8> {
