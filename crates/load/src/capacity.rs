@@ -2,11 +2,12 @@
 //!
 //! The level (requests per second in open loop, or simultaneous clients in closed loop) is doubled until the target is
 //! missed, and the interval between the last level that kept it and the first that missed it is halved until it is narrow
-//! enough. A level is decided by two of three probes, but for one that keeps the target by far. Where a client waited about as long as its probe, it may have been answered only since the load had ended: then the
-//! probe is made again, longer than an answer may take. The level that is the answer is tried again at the end, three times as
-//! long, and as often as was asked for. Where an open loop has too few connections for its rate, which the server is not to
-//! blame for, it gets more. Before each probe the server is waited for until it has done with what the last one left behind, so
-//! that a level is not blamed for the one before.
+//! enough. A level is decided by two of three probes, but for one that keeps the target by far. Where a client waited about as
+//! long as its probe, it may have been answered only since the load had ended: then the probe is made again, longer than an
+//! answer may take. The level that is the answer is tried again at the end, three times as long, and as often as was asked for.
+//! Where an open loop has too few connections for its rate, which the server is not to blame for, it gets more. Before each
+//! probe the server is waited for until it has done with what the last one left behind, so that a level is not blamed for the
+//! one before.
 
 mod drain;
 mod hunt;

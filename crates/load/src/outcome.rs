@@ -342,6 +342,11 @@ impl Errors {
         self.fields().into_iter().zip(other.named()).for_each(|((_, sum), (_, count))| *sum += count);
     }
 
+    /// Those without a connection.
+    pub(crate) fn connecting(&self) -> u64 {
+        self.connect_refused + self.connect_timeout + self.connect_failed
+    }
+
     /// Those that ran out of time.
     pub fn timeouts(&self) -> u64 {
         self.connect_timeout + self.send_timeout + self.first_byte_timeout + self.transfer_timeout

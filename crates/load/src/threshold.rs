@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::outcome::Outcome;
+use crate::verdict::{all, failed};
 
 /// A bound on one figure of an outcome; `errors<0%` is for none at all.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,7 +118,6 @@ impl Threshold {
     fn value(&self, outcome: &Outcome) -> Option<f64> {
         let times = &outcome.response_time_us;
         let us = |us: Option<u64>| us.map(|us| us as f64);
-        let all = outcome.requests + outcome.drained + outcome.errors.total();
         match self.figure {
             Figure::Mean => Some(times.mean),
             Figure::P50 => us(times.p50),
@@ -129,7 +129,7 @@ impl Threshold {
             Figure::P9999 => us(times.p99_99),
             Figure::P99999 => us(times.p99_999),
             Figure::Max => Some(times.max as f64),
-            Figure::Errors => (all > 0).then(|| crate::verdict::failed(outcome) as f64 / all as f64),
+            Figure::Errors => (all(outcome) > 0).then(|| failed(outcome) as f64 / all(outcome) as f64),
             Figure::Rate => Some(outcome.requests_per_second),
         }
     }

@@ -96,7 +96,7 @@ fn is_closed(outcome: &Outcome) -> bool {
 }
 
 /// Requests that were sent, however they ended.
-fn all(outcome: &Outcome) -> u64 {
+pub(crate) fn all(outcome: &Outcome) -> u64 {
     outcome.requests + outcome.drained + outcome.errors.total()
 }
 
@@ -170,7 +170,8 @@ pub(crate) fn falls_behind(outcome: &Outcome) -> Option<String> {
     let under_way = outcome.drained as f64;
     (ended < ACHIEVED_SHARE * due - CHANCE * (2.0 * under_way).sqrt()).then(|| {
         format!(
-            "in the second half {:.0} % as many requests ended as were due: the server falls behind, or answers take longer              than half of the measuring",
+            "in the second half {:.0} % as many requests ended as were due: the server falls behind, or answers take \
+             longer than half of the measuring",
             ended / due * 100.0
         )
     })

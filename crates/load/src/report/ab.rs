@@ -45,7 +45,7 @@ fn write_counts(out: &mut String, outcome: &Outcome) -> fmt::Result {
     writeln!(out, "Complete requests:      {}", outcome.requests)?;
     writeln!(out, "Failed requests:        {}", errors.total())?;
     if errors.total() > 0 {
-        let connect = errors.connect_refused + errors.connect_timeout + errors.connect_failed;
+        let connect = errors.connecting();
         let receive = errors.reset + errors.short_response + errors.closed_early;
         let exceptions = errors.total() - connect - receive - errors.bad_body;
         writeln!(

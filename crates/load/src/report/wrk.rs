@@ -40,7 +40,7 @@ fn write(out: &mut String, outcome: &Outcome) -> fmt::Result {
         time(outcome.duration_s * 1e6),
         bytes(outcome.bytes_received as f64)
     )?;
-    let connect = errors.connect_refused + errors.connect_timeout + errors.connect_failed;
+    let connect = errors.connecting();
     let read = errors.reset + errors.short_response + errors.closed_early + errors.malformed + errors.other;
     if errors.total() > 0 {
         let timeout = errors.timeouts() - errors.connect_timeout;
