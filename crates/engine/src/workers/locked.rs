@@ -189,6 +189,8 @@ impl<J: Aged + Send> Queue<J> for Locked<J> {
 
 #[cfg(all(test, not(shuttle)))]
 mod tests {
+    use super::*;
+
     impl Aged for u32 {
         fn age(&self) -> Duration {
             Duration::ZERO
@@ -200,8 +202,6 @@ mod tests {
             *self
         }
     }
-
-    use super::*;
 
     #[test]
     fn who_has_waited_too_long_goes_first_in_every_order() {

@@ -73,21 +73,27 @@ fn urgent_work_overtakes_and_the_rest_still_moves() {
     }
 }
 
+/// One worker that is busy with a first job, and takes up the next each time it is told to go on.
+fn busy(setup: &Setup) -> (Workers<u32>, mpsc::Sender<()>) {
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = Arc::new(Mutex::new(wait));
+    let workers = Workers::start("w", setup, move |_, _: u32| {
+        let _ = wait.lock().unwrap().recv_timeout(Duration::from_secs(10));
+        true
+    })
+    .unwrap();
+    workers.submit(0, Class::Normal).unwrap();
+    while workers.waiting() > 0 {
+        thread::yield_now();
+    }
+    (workers, go)
+}
+
 #[test]
 fn a_full_queue_gives_the_job_back_and_a_closed_one_too() {
     for kind in KINDS {
-        let (go, wait) = mpsc::channel::<()>();
-        let wait = Arc::new(Mutex::new(wait));
-        let workers = Workers::start("w", &setup(kind, 1, 2), move |_, _: u32| {
-            let _ = wait.lock().unwrap().recv_timeout(Duration::from_secs(10));
-            true
-        })
-        .unwrap();
-        workers.submit(0, Class::Normal).unwrap();
-        // The first job is with the worker sooner or later; then two can wait, and a third cannot.
-        while workers.waiting() > 0 {
-            thread::yield_now();
-        }
+        // The first job is with the worker; then two can wait, and a third cannot.
+        let (workers, go) = busy(&setup(kind, 1, 2));
         let submit = |job| workers.submit(job, Class::Normal);
         assert_eq!((submit(1), submit(2), submit(3)), (Ok(()), Ok(()), Err(3)), "{kind:?}");
         assert!(workers.is_behind());
@@ -104,17 +110,7 @@ fn a_full_queue_gives_the_job_back_and_a_closed_one_too() {
 #[test]
 fn what_is_urgent_finds_room_where_others_fill_the_queue_and_has_a_bound_too() {
     for kind in KINDS {
-        let (go, wait) = mpsc::channel::<()>();
-        let wait = Arc::new(Mutex::new(wait));
-        let workers = Workers::start("w", &setup(kind, 1, 32), move |_, _: u32| {
-            let _ = wait.lock().unwrap().recv_timeout(Duration::from_secs(10));
-            true
-        })
-        .unwrap();
-        workers.submit(0, Class::Normal).unwrap();
-        while workers.waiting() > 0 {
-            thread::yield_now();
-        }
+        let (workers, go) = busy(&setup(kind, 1, 32));
         let submit = |class| (0..100).filter(|job| workers.submit(*job, class).is_ok()).count();
         assert_eq!((submit(Class::Normal), submit(Class::Low)), (32, 0), "{kind:?}");
         assert_eq!((submit(Class::High), submit(Class::Normal)), (8, 0), "{kind:?}");

@@ -307,15 +307,21 @@ mod tests {
         assert_eq!((&unread["method"], &unread["complete"]), (&"-".into(), &false.into()));
     }
 
-    #[test]
-    fn lines_that_come_too_fast_are_dropped_and_counted() {
-        // A pipe that nobody reads holds 64 KiB; the writer waits for it, and must hold up nobody.
-        let (reading, writing) = std::io::pipe().unwrap();
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writing));
+    /// A log into a pipe, and what it notes of a request.
+    fn into_a_pipe(writing: &std::io::PipeWriter) -> (Arc<AccessLog>, Logger, Note) {
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(writing));
         let log = AccessLog::start(Destination::File(path.into()), Format::Combined, 1).unwrap();
         let logger = Logger::new(log.clone(), 0);
         let mut note = Note::default();
         logger.note(&mut note, None, ([10, 0, 0, 7], 1).into(), None, Instant::now());
+        (log, logger, note)
+    }
+
+    #[test]
+    fn lines_that_come_too_fast_are_dropped_and_counted() {
+        // A pipe that nobody reads holds 64 KiB; the writer waits for it, and must hold up nobody.
+        let (reading, writing) = std::io::pipe().unwrap();
+        let (log, logger, note) = into_a_pipe(&writing);
         let lines = 100_000;
         for _ in 0..lines {
             logger.record(&note, Status::OK, 1, true);
@@ -332,11 +338,7 @@ mod tests {
     #[test]
     fn a_pipe_that_nobody_reads_keeps_nobody_from_stopping() {
         let (reading, writing) = std::io::pipe().unwrap();
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&writing));
-        let log = AccessLog::start(Destination::File(path.into()), Format::Combined, 1).unwrap();
-        let logger = Logger::new(log.clone(), 0);
-        let mut note = Note::default();
-        logger.note(&mut note, None, ([10, 0, 0, 7], 1).into(), None, Instant::now());
+        let (log, logger, note) = into_a_pipe(&writing);
         for _ in 0..5_000 {
             logger.record(&note, Status::OK, 1, true);
         }
