@@ -26,6 +26,8 @@ pub use date::{DateField, HttpDate, parse_date};
 pub use precondition::{Validators, Verdict, judge_conditions, range_applies};
 pub use range::{Ranges, resolve_ranges};
 pub use request::{Asks, Framing, Limits, MOST_FIELDS, Method, Reject, RequestHead, Version, parse_request};
-pub use response::{BadField, Sink, put_content_length, put_date, put_decimal, put_field, put_status_line};
+pub use response::{
+    BadField, Sink, is_token, put_content_length, put_date, put_decimal, put_field, put_status_line,
+};
 pub use status::Status;
 pub use target::{PathError, decode_path, normal_path};

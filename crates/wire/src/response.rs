@@ -38,8 +38,7 @@ pub fn put_status_line(sink: &mut impl Sink, status: Status) {
 /// The name is not a token, or the value holds a control byte: nothing is put. Text from outside must not be
 /// able to end a line and begin a field of its own.
 pub fn put_field(sink: &mut impl Sink, name: &str, value: &[u8]) -> Result<(), BadField> {
-    let name_is_token = !name.is_empty() && name.bytes().all(is_token_byte);
-    if !name_is_token || value.iter().any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f) {
+    if !is_token(name) || value.iter().any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f) {
         return Err(BadField);
     }
     sink.put(name.as_bytes());
@@ -70,7 +69,12 @@ pub fn put_date(sink: &mut impl Sink, date: &DateField) {
     sink.put(date.line());
 }
 
-/// A byte of a token (RFC 9110, 5.6.2).
+/// Whether this is a token, as the names of fields and of charsets are (RFC 9110, 5.6.2).
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(is_token_byte)
+}
+
+/// A byte of a token.
 pub(crate) fn is_token_byte(byte: u8) -> bool {
     const TABLE: [bool; 256] = byte_table(b"!#$%&'*+-.^_`|~");
     TABLE[usize::from(byte)]

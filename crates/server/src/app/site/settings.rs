@@ -220,8 +220,7 @@ impl FromStr for ExtraField {
 /// # Errors
 /// It cannot be the name of a charset (RFC 9110, 8.3.2: a token).
 pub fn charset(text: &str) -> Result<String, BadSetting> {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    match !text.is_empty() && text.bytes().all(is_token) {
+    match wire::is_token(text) {
         true => Ok(text.to_owned()),
         false => Err(BadSetting("a charset is a word such as utf-8 or iso-8859-1".into())),
     }
