@@ -104,29 +104,24 @@ pub fn text(first: &Results, second: &Results, changes: &[Change]) -> String {
 
 /// What is not the same where the two ran, and what only one of them has recorded.
 fn hosts(first: &Results, second: &Results) -> String {
-    let of = |results: &Results, name: &str| {
-        results.environment.iter().find(|(other, _)| other == name).map(|(_, value)| line(value))
-    };
+    fn of<'a>(results: &'a Results, name: &str) -> Option<&'a String> {
+        results.environment.iter().find(|(other, _)| other == name).map(|(_, value)| value)
+    }
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in first.environment.iter().chain(&second.environment) {
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
     }
-    let not_recorded = || "not recorded".to_owned();
-    let differs = |name: &&str| {
-        let value = |results: &Results| results.environment.iter().find(|(other, _)| other == name).cloned();
-        value(first) != value(second)
-    };
-    let row = |name: &str| {
+    let said = |value: Option<&String>| value.map_or("not recorded".into(), |value| line(value));
+    let mut rows = String::new();
+    for name in names {
         let (before, after) = (of(first, name), of(second, name));
-        format!(
-            "  {name}: {} -> {}\n",
-            before.unwrap_or_else(not_recorded),
-            after.unwrap_or_else(not_recorded)
-        )
-    };
-    names.into_iter().filter(differs).map(row).collect()
+        if before != after {
+            rows += &format!("  {name}: {} -> {}\n", said(before), said(after));
+        }
+    }
+    rows
 }
 
 /// The smallest chance that a permutation test of so many rounds can give: that of the one order out of all, on either side.

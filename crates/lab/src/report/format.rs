@@ -75,6 +75,20 @@ pub(crate) fn estimate(estimate: Option<Estimate>) -> String {
     format!("{} [{}]", number(estimate.median), interval(&estimate, ", "))
 }
 
+/// What is said of every cell.
+pub(super) const HEADING: [&str; 10] = [
+    "target",
+    "path",
+    "connections",
+    "requests/s",
+    "MiB/s",
+    "p50 us",
+    "p99 us",
+    "server CPU us/request",
+    "peak MiB",
+    "errors",
+];
+
 /// An estimate of bytes in MiB.
 pub(super) fn mebibytes(bytes: Option<Estimate>) -> Option<Estimate> {
     bytes.map(|bytes| bytes.times(1.0 / 1_048_576.0))

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::chart::Chart;
-use super::format::{because, came_out, connections, escape, estimate, mebibytes};
+use super::format::{HEADING, because, came_out, connections, escape, estimate, mebibytes};
 use crate::results::{Cell, Judgement, Results};
 
 /// A table: what it is of, for who does not see what is above it, its heading, and its rows, whose cells are escaped already;
@@ -35,19 +35,7 @@ fn table(class: &str, caption: &str, heading: &[&str], rows: &[Vec<String>], mos
 
 /// All cells with all figures; where there is no room for all, the best of each load and the first of the others.
 pub(super) fn cells(results: &Results, most: usize) -> String {
-    let heading = [
-        "target",
-        "path",
-        "connections",
-        "requests/s",
-        "MiB/s",
-        "p50 us",
-        "p99 us",
-        "server CPU us/request",
-        "peak MiB",
-        "errors",
-        "rounds",
-    ];
+    let heading: Vec<&str> = HEADING.into_iter().chain(["rounds"]).collect();
     let mut shown: Vec<(usize, &Cell)> = results.cells.iter().enumerate().collect();
     if shown.len() > most {
         shown.sort_by_key(|(at, cell)| (!cell.tied_best, *at));

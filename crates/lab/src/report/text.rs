@@ -1,23 +1,11 @@
 //! Results as text: aligned columns for a terminal, and Markdown.
 
-use super::format::{because, came_out, columns, connections, estimate, intervals, mebibytes, number};
+use super::format::{
+    HEADING, because, came_out, columns, connections, estimate, intervals, mebibytes, number,
+};
 use crate::noise;
 use crate::results::{Cell, Results};
 use crate::summary::measured;
-
-/// What is said of every cell.
-const HEADING: [&str; 10] = [
-    "target",
-    "path",
-    "connections",
-    "requests/s",
-    "MiB/s",
-    "p50 us",
-    "p99 us",
-    "server CPU us/request",
-    "peak MiB",
-    "errors",
-];
 
 /// The cells in aligned columns, the budgets, and the verdict.
 pub fn text_table(results: &Results) -> String {
