@@ -30,6 +30,7 @@ pub(crate) use factor::filled;
 pub use load::Load;
 pub use metric::Metric;
 pub use search::Search;
+pub(crate) use stop::MOST_OF_AB;
 pub use stop::StopRule;
 pub use without::Without;
 

@@ -4,6 +4,7 @@ use load::{Distribution, Outcome, Plan, Stop};
 
 use super::Tool;
 use super::text::{after, count};
+use crate::plan::MOST_OF_AB;
 
 /// ApacheBench. What it prints is in whole milliseconds; the file that `-e` names has microseconds.
 pub(super) const TOOL: Tool = Tool { words, read, file: Some("-e") };
@@ -11,16 +12,14 @@ pub(super) const TOOL: Tool = Tool { words, read, file: Some("-e") };
 /// First line of the file of percentiles.
 const PERCENTILES: &str = "Percentage served,Time in ms";
 
-/// Requests where time is the limit: more than there is time for, and ab reserves 32 bytes for each.
-const NO_LIMIT: u64 = 20_000_000;
-
 /// Its words for a load of so many seconds, or of a number of requests if that is over first.
 fn words(plan: &Plan, seconds: &str) -> Vec<String> {
     let kept: &[&str] = if plan.close { &[] } else { &["-k"] };
     let connections = plan.connections.to_string();
     let requests = match plan.stop {
         Stop::Requests(requests) => requests,
-        Stop::Seconds(_) => NO_LIMIT,
+        // More than there is time for.
+        Stop::Seconds(_) => MOST_OF_AB,
     };
     // -t sets a limit of requests too, which the one behind it takes the place of.
     let load = ["-c", &connections, "-t", seconds, "-n", &requests.to_string(), &plan.url];

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use super::explain::Problem;
 use super::{Engine, Plan};
 
-/// Requests that ab can be told of: it reserves memory for each.
-const MOST_OF_AB: u64 = 20_000_000;
+/// Requests that ab can be told of: it reserves 32 bytes for each.
+pub(crate) const MOST_OF_AB: u64 = 20_000_000;
 
 /// Rules beside the plan's own `duration_s` and `rounds`.
 #[derive(Clone, Debug, Default, Deserialize)]
