@@ -16,10 +16,11 @@ pub struct Experiment {
 }
 
 /// Name and plan of each, from `experiments/`.
-const KNOWN: [(&str, &str); 20] = [
+const KNOWN: [(&str, &str); 22] = [
     ("architectures", include_str!("../../../experiments/architectures.toml")),
     ("auto", include_str!("../../../experiments/auto.toml")),
     ("fast-slow", include_str!("../../../experiments/fast-slow.toml")),
+    ("fast-slow-queue", include_str!("../../../experiments/fast-slow-queue.toml")),
     ("fast-slow-soak", include_str!("../../../experiments/fast-slow-soak.toml")),
     ("floor", include_str!("../../../experiments/floor.toml")),
     ("highest-concurrency", include_str!("../../../experiments/highest-concurrency.toml")),
@@ -36,6 +37,7 @@ const KNOWN: [(&str, &str); 20] = [
     ("server-long-run", include_str!("../../../experiments/server-long-run.toml")),
     ("site", include_str!("../../../experiments/site.toml")),
     ("ten-thousand", include_str!("../../../experiments/ten-thousand.toml")),
+    ("thread-pool-ab", include_str!("../../../experiments/thread-pool-ab.toml")),
     ("thread-pool-scaling", include_str!("../../../experiments/thread-pool-scaling.toml")),
 ];
 

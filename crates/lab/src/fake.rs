@@ -69,6 +69,7 @@ pub(crate) fn cell(key: CellKey, rate: f64) -> Cell {
         server_cpu_us_per_request: Some(about(10.0)),
         peak_rss_bytes: Some(about(8_388_608.0)),
         errors: 0,
+        beside: None,
         tied_best: false,
         ratio_to_best: None,
     }

@@ -203,6 +203,16 @@ impl Run {
     pub(crate) fn p99(&self) -> Option<f64> {
         Some(self.outcome.as_ref()?.response_time_us.p99? as f64)
     }
+
+    /// Requests per second of the load beside.
+    pub(crate) fn beside_rate(&self) -> Option<f64> {
+        Some(self.beside.as_ref()?.requests_per_second)
+    }
+
+    /// 99th percentile of the response time of the load beside, in microseconds.
+    pub(crate) fn beside_p99(&self) -> Option<f64> {
+        Some(self.beside.as_ref()?.response_time_us.p99? as f64)
+    }
 }
 
 impl BudgetOutcome {
@@ -258,11 +268,25 @@ pub struct Cell {
     pub peak_rss_bytes: Option<Estimate>,
     /// Failed requests over all rounds.
     pub errors: u64,
+    /// What the load beside came to, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// Statistically tied with the best cell of its group (same connections, path and close) by requests
     /// per second, or by the clients that a search found.
     pub tied_best: bool,
     /// The same figure over that of the best cell of its group.
     pub ratio_to_best: Option<Estimate>,
+}
+
+/// What the load beside came to in a cell, over its rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Requests per second.
+    pub requests_per_second: Estimate,
+    /// 99th percentile of its response time, in microseconds; `None` where the sample does not support it.
+    pub p99_us: Option<Estimate>,
+    /// Failed requests over all rounds.
+    pub errors: u64,
 }
 
 /// The most simultaneous clients of a cell, over its rounds.

@@ -171,7 +171,7 @@ fn json(value: &impl serde::Serialize) -> String {
 /// The cells as a table for other programs.
 pub(crate) fn csv(results: &Results) -> String {
     let mut text = String::from("target,setting,condition,connections,path,close,rounds,errors,tied_best");
-    text += ",at_least,search_ended";
+    text += ",at_least,search_ended,beside_errors";
     for name in [
         "clients",
         "requests_per_second",
@@ -180,6 +180,8 @@ pub(crate) fn csv(results: &Results) -> String {
         "server_cpu_us_per_request",
         "bytes_per_second",
         "peak_rss_bytes",
+        "beside_requests_per_second",
+        "beside_p99_us",
     ] {
         let _ = write!(text, ",{name},{name}_low,{name}_high");
     }
@@ -189,7 +191,7 @@ pub(crate) fn csv(results: &Results) -> String {
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let _ = write!(
             text,
-            "{},{},{},{},{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{},{},{}",
             quoted(&key.target),
             quoted(&levels(&key.setting)),
             quoted(&levels(&key.condition)),
@@ -201,8 +203,10 @@ pub(crate) fn csv(results: &Results) -> String {
             cell.tied_best,
             cell.held.as_ref().is_some_and(|held| held.at_least),
             cell.held.as_ref().map_or_else(String::new, |held| quoted(&held.why)),
+            cell.beside.as_ref().map_or_else(String::new, |beside| beside.errors.to_string()),
         );
         let clients = cell.held.as_ref().map(|held| held.clients);
+        let beside = cell.beside.as_ref();
         for estimate in [
             clients,
             Some(cell.requests_per_second),
@@ -211,6 +215,8 @@ pub(crate) fn csv(results: &Results) -> String {
             cell.server_cpu_us_per_request,
             cell.bytes_per_second,
             cell.peak_rss_bytes,
+            beside.map(|beside| beside.requests_per_second),
+            beside.and_then(|beside| beside.p99_us),
         ] {
             match estimate {
                 Some(Estimate { median, low: Some(low), high: Some(high) }) => {

@@ -1,5 +1,6 @@
 //! From runs to findings: what the rounds of each cell come to, which cells are best, and how budgets came out.
 
+mod beside;
 mod claims;
 mod findings;
 pub(crate) mod measured;
@@ -36,6 +37,7 @@ pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
     results.findings.extend(searched::sentences(results));
     results.findings.extend(scaling::sentences(results));
     results.findings.extend(queueing::sentences(results));
+    results.findings.extend(beside::sentences(results));
     results.findings.extend(steadiness::sentences(results));
     results.findings.extend(measured::sentence(results));
 }
@@ -51,7 +53,8 @@ impl Metric {
             Metric::P50Us => run.p50(),
             Metric::P99Us => run.p99(),
             Metric::PeakRssBytes => run.peak_rss(),
-            Metric::BesideP99Us => Some(run.beside.as_ref()?.response_time_us.p99? as f64),
+            Metric::BesideRequestsPerSecond => run.beside_rate(),
+            Metric::BesideP99Us => run.beside_p99(),
             Metric::RecoveryS => recovery::seconds(run.outcome.as_ref()?),
             Metric::WorkersVariation => Some(Workers::of(run.server.as_ref()?)?.variation),
             Metric::ClientsHeld => run.clients(),
@@ -73,6 +76,7 @@ fn cell(results: &Results, key: &CellKey) -> Option<Cell> {
         server_cpu_us_per_request: over(&Run::cpu),
         peak_rss_bytes: over(&Run::peak_rss),
         errors: outcomes.map(failed).sum(),
+        beside: beside::of(results, key),
         tied_best: false,
         ratio_to_best: None,
     })

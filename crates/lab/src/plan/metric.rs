@@ -25,7 +25,9 @@ pub enum Metric {
     P99Us,
     /// Most resident memory of the server's processes together, in bytes. Less is better.
     PeakRssBytes,
-    /// The same of the load beside. Less is better.
+    /// Requests per second of the load beside. More is better.
+    BesideRequestsPerSecond,
+    /// 99th percentile of the response time of the load beside, in microseconds. Less is better.
     BesideP99Us,
     /// Seconds from when the load drops until the server is as it was before the load rose. Less is better.
     RecoveryS,
@@ -38,8 +40,13 @@ pub enum Metric {
 impl Metric {
     /// Whether the better of two is the larger one.
     pub(crate) fn more_is_better(self) -> bool {
-        use Metric::{BytesPerSecond, ClientsHeld, RequestsPerCpuSecond, RequestsPerSecond};
-        matches!(self, RequestsPerSecond | RequestsPerCpuSecond | BytesPerSecond | ClientsHeld)
+        use Metric::{
+            BesideRequestsPerSecond, BytesPerSecond, ClientsHeld, RequestsPerCpuSecond, RequestsPerSecond,
+        };
+        matches!(
+            self,
+            RequestsPerSecond | RequestsPerCpuSecond | BytesPerSecond | BesideRequestsPerSecond | ClientsHeld
+        )
     }
 
     /// What it is called in a report.
@@ -53,6 +60,7 @@ impl Metric {
             Metric::P50Us => "median response time",
             Metric::P99Us => "p99",
             Metric::PeakRssBytes => "peak resident memory",
+            Metric::BesideRequestsPerSecond => "requests per second of the load beside",
             Metric::BesideP99Us => "p99 of the load beside",
             Metric::RecoveryS => "seconds until recovery",
             Metric::WorkersVariation => "variation of the workers",

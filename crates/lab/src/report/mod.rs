@@ -23,7 +23,9 @@ mod tables;
 mod text;
 
 pub use experiment::{html, html_with_surfaces};
-pub(crate) use format::{clients, columns, counted, held_by, if_brief, interval, number};
+pub(crate) use format::{
+    clients, columns, counted, estimate as with_interval, held_by, if_brief, interval, number,
+};
 pub use knee::knee;
 pub use single::single;
 pub use text::{markdown, text_table};

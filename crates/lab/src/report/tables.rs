@@ -138,14 +138,16 @@ fn error_rows(results: &Results) -> Vec<Vec<String>> {
                 "".into(),
             ]);
         }
-        let Some(outcome) = &run.outcome else { continue };
-        for (kind, count) in outcome.errors.named().into_iter().filter(|(_, count)| *count > 0) {
-            rows.push(vec![
-                escape(&run.cell.to_string()),
-                (run.round + 1).to_string(),
-                kind.replace('_', " "),
-                count.to_string(),
-            ]);
+        let beside = run.beside.iter().map(|outcome| ("beside: ", outcome));
+        for (whose, outcome) in run.outcome.iter().map(|outcome| ("", outcome)).chain(beside) {
+            for (kind, count) in outcome.errors.named().into_iter().filter(|(_, count)| *count > 0) {
+                rows.push(vec![
+                    escape(&run.cell.to_string()),
+                    (run.round + 1).to_string(),
+                    format!("{whose}{}", kind.replace('_', " ")),
+                    count.to_string(),
+                ]);
+            }
         }
     }
     rows
