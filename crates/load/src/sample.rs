@@ -65,8 +65,12 @@ pub struct Moment {
     pub workers: u64,
 }
 
-/// How often a server is looked at.
+/// How often a server is looked at, as long as that is cheap.
 const INTERVAL: Duration = Duration::from_millis(100);
+
+/// A look at a server of a thousand processes takes most of that time, from the core of the load or from the server's. So what a
+/// look has taken is a fiftieth of the time to the next at most.
+const COST: u32 = 50;
 
 /// Most moments that are kept: an hour's. When there are more, every other one is dropped, and less are added from then on.
 const MOMENTS: usize = 36_000;
@@ -84,18 +88,21 @@ pub struct Sampler {
     last: Option<Sample>,
     until: Option<Sample>,
     interval: Duration,
+    /// Processor time that the last look took.
+    cost: Duration,
     moments: Vec<Moment>,
 }
 
 impl Sampler {
     /// Looks at the process with this number, its group and all their descendants.
     pub fn new(pid: u32) -> Self {
-        Sampler { pid, from: None, last: None, until: None, interval: INTERVAL, moments: Vec::new() }
+        let (interval, cost) = (INTERVAL, Duration::ZERO);
+        Sampler { pid, from: None, last: None, until: None, interval, cost, moments: Vec::new() }
     }
 
     /// Looks, if it is time; to be called from the load's observer, with where the load is.
     pub fn look(&mut self, phase: Phase) {
-        let is_time = self.last.as_ref().is_none_or(|last| last.at.elapsed() >= self.interval);
+        let is_time = self.last.as_ref().is_none_or(|last| last.at.elapsed() >= self.pause());
         match phase {
             Phase::Warmup => {}
             Phase::Measuring if is_time || self.from.is_none() => self.take(),
@@ -107,8 +114,15 @@ impl Sampler {
         }
     }
 
+    /// From one look to the next.
+    fn pause(&self) -> Duration {
+        self.interval.max(self.cost * COST)
+    }
+
     fn take(&mut self) {
+        let begun = engine::clock::of_thread();
         let now = Sample::of_tree(self.pid);
+        self.cost = engine::clock::of_thread().saturating_sub(begun);
         let from = self.from.get_or_insert_with(|| now.clone());
         if let Some(last) = &self.last {
             self.moments.push(now.moment(last, from));
@@ -302,6 +316,26 @@ mod tests {
         assert!(used.cpu_s > 0.005 && used.window_s >= 0.05, "{used:?}");
         assert!((used.cpu_us_per_request - used.cpu_s * 1e5).abs() < 1e-6, "{used:?}");
         assert!(used.peak_rss_bytes > 100_000, "{used:?}");
+    }
+
+    #[test]
+    fn looking_takes_a_fiftieth_of_a_core_at_most() {
+        let mut sampler = Sampler::new(std::process::id());
+        let before = engine::clock::of_thread();
+        sampler.look(Phase::Measuring);
+        let cost = engine::clock::of_thread().saturating_sub(before);
+        assert!(sampler.cost > Duration::ZERO && sampler.cost <= cost);
+        sampler.cost = Duration::from_millis(1);
+        assert_eq!(sampler.pause(), INTERVAL);
+        // A thousand processes.
+        sampler.cost = Duration::from_millis(80);
+        assert_eq!(sampler.pause(), Duration::from_secs(4));
+        let begun = Instant::now();
+        sampler.look(Phase::Measuring);
+        assert!(sampler.moments.is_empty() || begun.elapsed() > Duration::from_secs(3), "it was not time");
+        // The end is looked at in any case.
+        sampler.look(Phase::Draining);
+        assert!(sampler.finish(1).is_some());
     }
 
     #[test]
