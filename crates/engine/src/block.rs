@@ -45,7 +45,7 @@ impl Block {
     }
 
     fn on_heap() -> Self {
-        let block = Box::leak(vec![0; BLOCK_BYTES].into_boxed_slice());
+        let block = Box::leak(vec![0u8; BLOCK_BYTES].into_boxed_slice());
         Block { start: NonNull::from(block).cast(), heap: true }
     }
 }

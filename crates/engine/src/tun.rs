@@ -9,7 +9,7 @@ use rustix::io::{read, write};
 use rustix::ioctl::{Setter, ioctl};
 
 /// `_IOW('T', 202, int)` of linux/if_tun.h.
-const TUNSETIFF: u32 = 0x4004_54ca;
+const TUNSETIFF: rustix::ioctl::Opcode = 0x4004_54ca;
 
 /// Packets of the Internet Protocol, without anything before them (linux/if_tun.h).
 const IFF_TUN: u16 = 0x0001;
