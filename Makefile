@@ -1,6 +1,6 @@
 # The commands people type. Each sets up what it needs and says so.
 
-.PHONY: help demo test bench soak valgrind fuzz lint fmt build readme model-check
+.PHONY: help demo test bench soak valgrind miri fuzz lint fmt build readme model-check
 
 help: ## Show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -11,20 +11,17 @@ demo: ## Serve a real site, check every byte of it, measure it, and write a repo
 test: ## Everything that must hold: style, lints, tests with real clients, documentation
 	@scripts/test.sh
 
-bench: ## Processor time per request of every model, features, large files, many files, beside the floor and peers; fails where a budget is missed
-	@scripts/setup.sh cc curl wrk nghttp2-client nginx-light lighttpd
-	cargo build --release --locked
-	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run architectures
-	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run site
-	$${CARGO_TARGET_DIR:-target}/release/plimsoll lab run large-files
-	@scripts/directory.sh
-	@scripts/generators.sh
+bench: ## Every budget of speed, beside the floor and peers: models, features, files, hand-offs, generators; fails where one is missed
+	@scripts/bench.sh
 
 soak: ## Slow and fast requests side by side, for an hour or as long as DURATION says
 	@scripts/soak.sh $(or $(DURATION),1h)
 
 valgrind: ## The whole server under valgrind, on every model that it can run
 	@scripts/valgrind.sh
+
+miri: ## The engine's unsafe code under Miri, as far as that has its system calls
+	@scripts/miri.sh
 
 fuzz: ## The fuzz targets of the codecs, each for as many seconds as SECONDS says
 	@scripts/fuzz.sh $(or $(SECONDS),600)

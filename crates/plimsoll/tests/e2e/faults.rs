@@ -18,8 +18,8 @@ const THREADS: [&[&str]; 2] = [&["--model", "thread-pool"], &["--model", "thread
 
 const RINGS: [&[&str]; 2] = [&["--model", "proactor"], &["--model", "proactor-pool"]];
 
-/// Makes system calls of a process fail until it is dropped.
-struct Injection(Child);
+/// Makes system calls of a process fail, or counts them, until it is dropped.
+pub(crate) struct Injection(Child);
 
 impl Injection {
     /// Every third of these calls, in each thread, fails with this error instead of being made. Only up to the fifteenth: the
@@ -30,9 +30,15 @@ impl Injection {
 
     /// The calls with these numbers fail.
     fn at(server: &Server, call: &str, error: &str, when: &str) -> Self {
+        let (trace, inject) = (format!("trace={call}"), format!("inject={call}:error={error}:when={when}"));
+        Injection::with(server, &["-o", "/dev/null", "-e", &trace, "-e", &inject])
+    }
+
+    /// Attaches strace with these arguments.
+    pub(crate) fn with(server: &Server, args: &[&str]) -> Self {
         let mut strace = Command::new("strace")
-            .args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}")])
-            .args(["-e", &format!("inject={call}:error={error}:when={when}")])
+            .arg("-f")
+            .args(args)
             .args(["-p", &server.pid().to_string()])
             .stderr(Stdio::piped())
             .spawn()
@@ -54,7 +60,7 @@ impl Drop for Injection {
 }
 
 /// Whether system calls can be made to fail here: strace is installed, and the machine lets it trace.
-fn can_inject() -> bool {
+pub(crate) fn can_inject() -> bool {
     if !has("strace", "strace") {
         return false;
     }

@@ -5,6 +5,7 @@ mod auto;
 mod background;
 mod bench;
 mod browser;
+mod calls;
 mod capacity;
 mod changes;
 mod cli;
