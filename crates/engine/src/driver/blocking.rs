@@ -228,6 +228,8 @@ impl Entry {
 }
 
 impl Driver for Blocking {
+    const BLOCKS: bool = true;
+
     fn open(limits: Limits) -> io::Result<Self> {
         let mut entries = Vec::new();
         entries.resize_with(limits.sockets, Entry::default);

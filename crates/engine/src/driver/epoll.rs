@@ -43,6 +43,9 @@ pub struct Epoll {
     events: Vec<epoll::Event>,
     entries: Vec<Entry>,
     free: Vec<u32>,
+    /// Sockets that are attached, and how many may be.
+    attached: usize,
+    most: usize,
     timers: Timers,
     alarm: Alarm,
     pool: Pool,
@@ -75,6 +78,20 @@ struct Wait {
     timer: Timer,
 }
 
+impl Entry {
+    fn free() -> Self {
+        Entry {
+            fd: None,
+            generation: 0,
+            registered: false,
+            shared: false,
+            hangup: false,
+            ready: [false; 2],
+            waits: [Wait::IDLE, Wait::IDLE],
+        }
+    }
+}
+
 impl Wait {
     const IDLE: Wait = Wait { op: None, waker: None, canceled: false, timer: Timer::IDLE };
 
@@ -97,21 +114,15 @@ impl Driver for Epoll {
             epoll::EventFlags::IN | epoll::EventFlags::ET,
         )?;
         let now = Instant::now();
-        let entries = table(limits, || Entry {
-            fd: None,
-            generation: 0,
-            registered: false,
-            shared: false,
-            hangup: false,
-            ready: [false; 2],
-            waits: [Wait::IDLE, Wait::IDLE],
-        })?;
+        let entries = table(limits, Entry::free)?;
         Ok(Epoll {
             poll,
             unpark,
             events: Vec::with_capacity(EVENTS),
             entries,
             free: (0..limits.sockets as u32).rev().collect(),
+            attached: 0,
+            most: limits.sockets,
             timers: Timers::default(),
             alarm: Alarm::default(),
             pool: Pool::new(POOLED),
@@ -121,23 +132,30 @@ impl Driver for Epoll {
     }
 
     fn attach(&mut self, fd: OwnedFd) -> Result<Socket, Error> {
-        self.occupy(Some(fd)).map(Socket)
+        if self.attached == self.most {
+            return Err(Error::Os(Errno::NOBUFS));
+        }
+        self.attached += 1;
+        Ok(Socket(self.occupy(Some(fd))))
     }
 
     fn attach_shared(&mut self, fd: OwnedFd) -> Result<Socket, Error> {
-        let index = self.occupy(Some(fd))?;
-        self.entries[index as usize].shared = true;
-        Ok(Socket(index))
+        let socket = self.attach(fd)?;
+        self.entries[socket.0 as usize].shared = true;
+        Ok(socket)
     }
 
     fn detach(&mut self, socket: Socket) {
+        self.attached -= 1;
         self.release(socket.0);
     }
 
     fn poll_release(&mut self, socket: Socket, _: &mut Context<'_>) -> Poll<Option<OwnedFd>> {
         let Entry { fd, registered, .. } = &mut self.entries[socket.0 as usize];
         let fd = fd.take().inspect(|fd| _ = registered.then(|| epoll::delete(&self.poll, fd)));
-        self.release(socket.0);
+        if fd.is_some() {
+            self.detach(socket);
+        }
         Poll::Ready(fd)
     }
 
@@ -148,13 +166,7 @@ impl Driver for Epoll {
     }
 
     fn start(&mut self, op: Op, until: Deadline) -> Started {
-        let index = match socket_of(&op) {
-            Some(socket) => socket.0,
-            None => match self.occupy(None) {
-                Ok(index) => index,
-                Err(_) => return Started::Done(Done::Slept),
-            },
-        };
+        let index = socket_of(&op).map_or_else(|| self.occupy(None), |socket| socket.0);
         let lane = Lane { socket: index, side: Side::of(&op) };
         let op = match self.attempt(lane, op) {
             Ok(done) => return Started::Done(done),
@@ -279,8 +291,12 @@ impl Epoll {
     }
 
     /// Takes a free entry for a socket, or for a sleep.
-    fn occupy(&mut self, fd: Option<OwnedFd>) -> Result<u32, Error> {
-        let index = self.free.pop().ok_or(Error::Os(Errno::NOBUFS))?;
+    fn occupy(&mut self, fd: Option<OwnedFd>) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            // There are more sleeps than places are free; of sleeps no more than of tasks.
+            self.entries.push(Entry::free());
+            self.entries.len() as u32 - 1
+        });
         let entry = &mut self.entries[index as usize];
         // A socket is tried before it is waited for: often it is ready from the start.
         entry.ready = [fd.is_some(); 2];
@@ -288,7 +304,7 @@ impl Epoll {
         entry.registered = false;
         entry.shared = false;
         entry.hangup = false;
-        Ok(index)
+        index
     }
 
     fn release(&mut self, index: u32) {

@@ -32,12 +32,16 @@ const FILE_TURN: u64 = 256 * 1024;
 /// How much a driver must be able to hold.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Sockets and sleeps at the same time; the table for them is reserved at the start.
+    /// Sockets at the same time; the table for them is reserved at the start. Sleeps, and sockets that the kernel has not let
+    /// go of, come on top.
     pub sockets: usize,
 }
 
 /// One thread's way to the kernel.
 pub trait Driver: Sized + 'static {
+    /// Whether the thread waits in each operation, and for nothing else meanwhile.
+    const BLOCKS: bool = false;
+
     /// Opens the driver on the calling thread, which is the only one that uses it from then on.
     fn open(limits: Limits) -> io::Result<Self>;
 

@@ -189,6 +189,30 @@ pub(crate) fn a_sleep_lasts_as_long_as_it_should<D: Driver>() {
     }
 }
 
+pub(crate) fn a_sleep_takes_no_place_of_a_socket<D: Driver>() {
+    let Some(io) = driver::<D>(1) else { return };
+    let (_stream, _peer) = pair(&io);
+    for _ in 0..3 {
+        let (start, time) = (Instant::now(), Duration::from_millis(10));
+        run(&io, io.sleep(Deadline::at(start + time)));
+        assert!(start.elapsed() >= time);
+    }
+    assert_eq!(Stream::new(&io, socket()).err(), Some(Error::Os(Errno::NOBUFS)));
+}
+
+pub(crate) fn a_socket_that_is_being_closed_takes_no_place<D: Driver>() {
+    let Some(io) = driver::<D>(1) else { return };
+    for _ in 0..20 {
+        let (stream, _peer) = pair(&io);
+        {
+            let waiting = pin!(stream.recv(None, soon(), || false));
+            begin(&io, waiting);
+        }
+        // The kernel may have its receive still, and nobody waits for the kernel before the next one comes.
+        drop(stream);
+    }
+}
+
 pub(crate) fn a_dropped_send_harms_nothing<D: Driver>() {
     let Some(io) = driver::<D>(8) else { return };
     for _ in 0..20 {

@@ -53,6 +53,9 @@ pub struct Uring {
     unpark: Unpark,
     entries: Vec<Entry>,
     free: Vec<u32>,
+    /// Sockets that are attached, and how many may be.
+    attached: usize,
+    most: usize,
     timers: Timers,
     pool: Pool,
     now: Instant,
@@ -85,6 +88,8 @@ impl Driver for Uring {
             unpark,
             entries: table(limits, Entry::free)?,
             free: (0..limits.sockets as u32).rev().collect(),
+            attached: 0,
+            most: limits.sockets,
             timers: Timers::default(),
             pool,
             now,
@@ -96,10 +101,15 @@ impl Driver for Uring {
     }
 
     fn attach(&mut self, fd: OwnedFd) -> Result<Socket, Error> {
-        self.occupy(Some(fd)).map(Socket)
+        if self.attached == self.most {
+            return Err(Error::Os(Errno::NOBUFS));
+        }
+        self.attached += 1;
+        Ok(Socket(self.occupy(Some(fd))))
     }
 
     fn detach(&mut self, socket: Socket) {
+        self.attached -= 1;
         let entry = &mut self.entries[socket.0 as usize];
         entry.closing = true;
         for wait in &mut entry.waits {
@@ -126,6 +136,7 @@ impl Driver for Uring {
             let free = quiet && entry.in_kernel == 0;
             let fd = if free { entry.fd.take() } else { None };
             if fd.is_some() {
+                self.attached -= 1;
                 self.release(socket.0);
             }
             return Poll::Ready(fd);
@@ -143,13 +154,7 @@ impl Driver for Uring {
     }
 
     fn start(&mut self, op: Op, until: Deadline) -> Started {
-        let index = match socket_of(&op) {
-            Some(socket) => socket.0,
-            None => match self.occupy(None) {
-                Ok(index) => index,
-                Err(_) => return Started::Done(Done::Slept),
-            },
-        };
+        let index = socket_of(&op).map_or_else(|| self.occupy(None), |socket| socket.0);
         let lane = Lane { socket: index, side: Side::of(&op) };
         let op = match self.attempt(lane, op) {
             Ok(done) => return Started::Done(done),
@@ -271,10 +276,14 @@ impl Uring {
     }
 
     /// Takes a free entry for a socket, or for a sleep.
-    fn occupy(&mut self, fd: Option<OwnedFd>) -> Result<u32, Error> {
-        let index = self.free.pop().ok_or(Error::Os(Errno::NOBUFS))?;
+    fn occupy(&mut self, fd: Option<OwnedFd>) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            // There are more sleeps, and sockets that the kernel lets go of at the next wait, than places are free.
+            self.entries.push(Entry::free());
+            self.entries.len() as u32 - 1
+        });
         self.entries[index as usize].fd = fd;
-        Ok(index)
+        index
     }
 
     /// Frees an entry of which the kernel has nothing.

@@ -18,6 +18,9 @@ const COMPLETIONS: u32 = 8192;
 /// How long to wait before asking a kernel again that is short of memory.
 const SHORT_OF_MEMORY: Duration = Duration::from_millis(1);
 
+/// How often a kernel that is short of memory is asked to take the requests that fill the queue, before one is given up.
+const TRIES: usize = 100;
+
 /// An io_uring, for the thread that made it.
 pub(super) struct Ring {
     submitter: ManuallyDrop<Submitter<'static>>,
@@ -68,16 +71,14 @@ impl Ring {
     /// # Safety
     /// What the request points to must stay valid and untouched until its completion was taken.
     pub(super) unsafe fn push(&mut self, request: &squeue::Entry) -> io::Result<()> {
-        // SAFETY: the caller's promise.
-        if unsafe { self.submission.push(request) }.is_ok() {
-            return Ok(());
+        for _ in 0..TRIES {
+            // SAFETY: the caller's promise.
+            if unsafe { self.submission.push(request) }.is_ok() {
+                return Ok(());
+            }
+            self.enter(Wait::No)?;
         }
-        self.submission.sync();
-        self.submitter.submit()?;
-        self.submission.sync();
-        // SAFETY: the caller's promise.
-        unsafe { self.submission.push(request) }
-            .map_err(|_| io::Error::other("the submission queue stays full"))
+        Err(io::Error::other("the submission queue stays full"))
     }
 
     /// Hands over what is queued; with `wait` sleeps until something is completed, or for that long.
