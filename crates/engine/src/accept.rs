@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use crate::balance::Balancer;
 use crate::driver::{Driver, Limits};
 use crate::executor::Executor;
 use crate::inbox::Inbox;
-use crate::listen::BACKLOG;
 use crate::meter::Counters;
 use crate::op::Error;
 use crate::pressure::{Door, Pressure};
@@ -36,6 +36,9 @@ const LAST_LOOK: Duration = Duration::from_millis(5);
 /// Connections accepted after a stop at most: more than any backlog holds (`net.core.somaxconn` is 4,096 by default).
 const MOST_LAST: u32 = 1 << 16;
 
+/// Connections accepted one after the other before others have their turn.
+const TURN: u32 = 64;
+
 /// A connection on its way from the acceptor to its reactor.
 pub(crate) type Accepted = (OwnedFd, SocketAddr);
 
@@ -53,11 +56,16 @@ pub(crate) async fn accept<D: Driver>(
 ) {
     let mut door = Door::new(pressure);
     // One line for each time that it happens, and not for each attempt.
-    let mut said = false;
+    let (mut said, mut taken) = (false, 0u32);
     while let Some(accepted) = stop.or(listener.accept(Deadline::NEVER)).await {
         match accepted {
             Ok(accepted) => {
                 said = false;
+                taken = taken.wrapping_add(1);
+                if taken.is_multiple_of(TURN) {
+                    // Whoever is served already waits no longer than for so many that come.
+                    yield_now().await;
+                }
                 if door.lets_in() {
                     admit(accepted).await;
                 } else {
@@ -69,7 +77,9 @@ pub(crate) async fn accept<D: Driver>(
                 if !std::mem::replace(&mut said, true) {
                     tracing::warn!(%error, "accepting pauses until there is room again");
                 }
+                pressure.set_lacks_descriptors(matches!(error, Error::Os(Errno::MFILE | Errno::NFILE)));
                 stop.or(pause()).await;
+                pressure.set_lacks_descriptors(false);
             }
         }
         while door.is_shut() && stop.or(pause()).await.is_some() {}
@@ -90,7 +100,7 @@ pub(crate) async fn accept<D: Driver>(
             // A connection that ends may leave what is missing.
             Err(_) => pause().await,
         }
-        if turn % BACKLOG == 0 {
+        if turn.is_multiple_of(TURN) {
             yield_now().await;
         }
     }
@@ -180,7 +190,7 @@ mod tests {
         let _clients: Vec<_> = (0..connections).map(|_| TcpStream::connect(address).unwrap()).collect();
         stop.set();
         while accepting.as_mut().poll(&mut context) == Poll::Pending {
-            io.park(io.deadline(Duration::from_secs(10))).unwrap();
+            io.park(io.deadline(Duration::from_millis(1))).unwrap();
         }
         accepted.get()
     }

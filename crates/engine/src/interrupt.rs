@@ -99,6 +99,7 @@ fn close(state: &State, how: Shutdown) {
 pub(crate) struct Interrupts {
     places: Vec<Mutex<Option<Arc<Interrupt>>>>,
     closing: AtomicBool,
+    cut: AtomicBool,
 }
 
 impl Interrupts {
@@ -106,6 +107,7 @@ impl Interrupts {
         Interrupts {
             places: (0..places).map(|_| Mutex::default()).collect(),
             closing: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
         }
     }
 
@@ -115,6 +117,9 @@ impl Interrupts {
         // After it can be reached, so that one of the two sees the other.
         if self.closing.load(Ordering::SeqCst) {
             interrupt.close();
+        }
+        if self.are_cut() {
+            interrupt.cut();
         }
     }
 
@@ -131,14 +136,18 @@ impl Interrupts {
 
     /// Makes everything fail; says how many connections that struck.
     pub(crate) fn cut(&self) -> usize {
+        self.cut.store(true, Ordering::SeqCst);
         self.all().filter(|interrupt| interrupt.cut()).count()
     }
 
-    /// Ends the connection of the thread in one place, if there is one that has been idle for so long.
-    pub(crate) fn ring(&self, place: usize, idle: Duration) {
-        if let Some(interrupt) = self.at(place) {
-            interrupt.ring(idle);
-        }
+    /// Whether everything is to fail, also what no thread has begun with.
+    pub(crate) fn are_cut(&self) -> bool {
+        self.cut.load(Ordering::SeqCst)
+    }
+
+    /// Ends the connection of the thread in one place, if there is one that has been idle for so long; says whether there was.
+    pub(crate) fn ring(&self, place: usize, idle: Duration) -> bool {
+        self.at(place).is_some_and(|interrupt| interrupt.ring(idle))
     }
 
     /// How many threads there can be.

@@ -1,7 +1,8 @@
-//! Whether memory is scarce: one thread looks and says so, and those that accept heed it.
+//! Whether memory is scarce, of which one thread looks and says so, or descriptors are, which those that accept find out. All
+//! that have connections heed it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The share of the limit from which on memory is scarce, and below which it is not any more.
@@ -52,6 +53,8 @@ struct State {
     level: AtomicU8,
     /// Looks in a row that have shown it scarce. The thread that looks writes.
     looks: AtomicU32,
+    /// Accepting pauses, since the last connection that was to be accepted found no descriptor.
+    lacks_descriptors: AtomicBool,
 }
 
 impl Pressure {
@@ -63,6 +66,16 @@ impl Pressure {
     /// Whether it is scarce at all: idle connections end then.
     pub(crate) fn is_on(&self) -> bool {
         self.level() != Level::Enough
+    }
+
+    /// Notes whether accepting pauses for want of descriptors.
+    pub(crate) fn set_lacks_descriptors(&self, lacks: bool) {
+        self.0.lacks_descriptors.store(lacks, Ordering::Relaxed);
+    }
+
+    /// Whether accepting pauses for want of descriptors: connections that are idle end then, one after the other.
+    pub(crate) fn lacks_descriptors(&self) -> bool {
+        self.0.lacks_descriptors.load(Ordering::Relaxed)
     }
 
     /// Judges one more look, at the share of the limit that is in use.

@@ -184,8 +184,8 @@ async fn watch<D: Driver>(exchange: Option<&Exchange>, io: &Io<D>, stop: &Stop) 
     }
 }
 
-/// Has idle connections end where slots are scarce, or somebody was turned away for want of one, or memory is scarce, until
-/// stopped.
+/// Has idle connections end where slots are scarce, or somebody was turned away for want of one, or memory is scarce or
+/// descriptors have run out, until stopped.
 async fn keep_room<D: Driver, F: Future<Output = ()>>(
     io: &Io<D>,
     (stop, pressure): (&Stop, &Pressure),
@@ -200,9 +200,12 @@ async fn keep_room<D: Driver, F: Future<Output = ()>>(
         let now = refused();
         let spare = (places.capacity() / SPARE).max(usize::from(now != seen));
         seen = now;
-        let missing = match pressure.is_on() {
-            true => executor.live().div_ceil(SHED),
-            false => spare.saturating_sub(places.free()),
+        let missing = if pressure.is_on() {
+            executor.live().div_ceil(SHED)
+        } else if pressure.lacks_descriptors() {
+            executor.live().div_ceil(SPARE)
+        } else {
+            spare.saturating_sub(places.free())
         };
         make_room(missing);
         if missing > 0 {

@@ -77,6 +77,13 @@ impl<S: Service> Owner<S> {
         self.counters.meter.end(Instant::now());
         Counters::count(&self.counters.closed);
     }
+
+    /// Closes a connection that has waited for this thread until after the end.
+    fn drop(&self, accepted: Accepted) {
+        Counters::count(&self.counters.accepted);
+        drop(accepted);
+        Counters::count(&self.counters.closed);
+    }
 }
 
 /// Polls a future on the blocking driver until it ends. It waits for nothing; where it gives others their turn there
@@ -198,9 +205,13 @@ impl<S: Service> Threads<S> {
             // It can fail for want of memory only, and then so does the thread.
             let owner = Owner::new(index, &service, &counters[index]).expect("memory for a thread's buffers");
             theirs.register(index, owner.io.driver().interrupt());
-            let stop = stop.clone();
+            let (stop, theirs) = (stop.clone(), theirs.clone());
             move |_, accepted: Accepted| {
-                owner.serve(accepted, stop.clone());
+                if theirs.are_cut() {
+                    owner.drop(accepted);
+                } else {
+                    owner.serve(accepted, stop.clone());
+                }
                 true
             }
         };
@@ -249,7 +260,7 @@ impl<S: Service> Threads<S> {
             up();
             let turn_away = |accepted| turn_away(accepted, &own, self.service.refusal());
             let accepting = accept(listener, (&self.stop, &self.pressure), hand_over, turn_away, pause);
-            either(accepting, relieve(&io, || crew.is_behind() || self.pressure.is_on(), interrupts)).await;
+            either(accepting, relieve(&io, crew, &self.pressure, interrupts)).await;
             io.sleep(last_call()).await;
             closing.set();
             interrupts.close();
@@ -271,8 +282,9 @@ impl<S: Service> Threads<S> {
 }
 
 /// Closes idle connections while that is needed: others wait and no thread is free, where a thread that keeps an idle
-/// connection open would make them wait for as long as it may idle, or memory is scarce.
-async fn relieve(io: &Io<Epoll>, is_needed: impl Fn() -> bool, interrupts: &Interrupts) {
+/// connection open would make them wait for as long as it may idle, or memory is scarce, or descriptors have run out.
+async fn relieve(io: &Io<Epoll>, crew: &dyn Crew, pressure: &Pressure, interrupts: &Interrupts) {
+    let is_needed = || crew.is_behind() || pressure.is_on() || pressure.lacks_descriptors();
     let mut next = 0;
     loop {
         // Looked at whenever something was accepted, since that is the same task, and now and then: memory becomes scarce also
@@ -288,7 +300,10 @@ async fn relieve(io: &Io<Epoll>, is_needed: impl Fn() -> bool, interrupts: &Inte
                 break;
             }
             next = (next + 1) % interrupts.places();
-            interrupts.ring(next, IDLE);
+            if interrupts.ring(next, IDLE) && pressure.lacks_descriptors() {
+                // It leaves the one that is missing.
+                break;
+            }
         }
     }
 }

@@ -30,6 +30,11 @@ pub trait Transport {
     /// [`Error::Canceled`].
     async fn fill(&mut self, until: Deadline, stop: impl Fn() -> bool) -> Result<usize, Error>;
 
+    /// Receives more of what has begun: no stop between two requests ends this wait.
+    async fn fill_rest(&mut self, until: Deadline) -> Result<usize, Error> {
+        self.fill(until, || false).await
+    }
+
     /// Where output is put until it is flushed.
     fn output(&mut self) -> &mut Buf;
 
@@ -140,6 +145,14 @@ impl<D: Driver> Transport for Tcp<D> {
             buf => self.input = buf,
         }
         result
+    }
+
+    async fn fill_rest(&mut self, until: Deadline) -> Result<usize, Error> {
+        if D::BLOCKS && self.input.is_none() {
+            // Such a driver takes a wait without a buffer for one between two requests.
+            self.input = Some(self.stream.io().driver().take_buf());
+        }
+        self.fill(until, || false).await
     }
 
     fn output(&mut self) -> &mut Buf {

@@ -50,6 +50,46 @@ fn a_request_under_way_is_finished_before_the_end() {
 }
 
 #[test]
+fn a_request_whose_body_is_under_way_is_answered_before_the_end() {
+    let site = site();
+    for flags in MODELS {
+        let mut server = Server::start(site.path(), &[flags, &["--workloads"]].concat());
+        let (mut counted, mut chunked) = (server.connect(), server.connect());
+        counted.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf ");
+        chunked.send("POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhalf \r\n");
+        // Long enough that a thread waits for the rest, and would be taken for one that waits for a request.
+        thread::sleep(Duration::from_millis(100));
+        server.signal(Signal::TERM);
+        thread::sleep(Duration::from_millis(300));
+        counted.send("whole");
+        chunked.send("5\r\nwhole\r\n0\r\n\r\n");
+        for client in [&mut counted, &mut chunked] {
+            let answer = client.answer();
+            assert_eq!((answer.status, &answer.body[..]), (200, &b"half whole"[..]), "{flags:?}");
+        }
+        server.wait();
+    }
+}
+
+#[test]
+fn what_still_waits_at_the_end_of_the_drain_limit_is_not_worked_on() {
+    let site = site();
+    for model in ["reactor-pool", "proactor-pool", "thread-pool"] {
+        let work = ["--workers", "1", "--work", "500ms", "--drain", "300ms"];
+        let mut server = Server::start(site.path(), &[&["--model", model][..], &work].concat());
+        let mut clients: Vec<_> = (0..30).map(|_| server.connect()).collect();
+        for client in &mut clients {
+            client.send("GET /1k.html HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        let start = Instant::now();
+        server.signal(Signal::TERM);
+        server.wait();
+        // All of them would take 15 s.
+        assert!(start.elapsed() < Duration::from_secs(8), "{model}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
 fn a_client_that_does_not_read_holds_it_up_no_longer_than_the_drain_limit() {
     let site = site();
     let mut server = Server::start(site.path(), &["--drain", "300ms"]);

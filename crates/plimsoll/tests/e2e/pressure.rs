@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -171,18 +172,27 @@ fn connections_past_the_limit_get_503_and_the_next_one_is_served_when_there_is_r
     }
 }
 
+/// A server that may have more connections than descriptors, so that these run out first.
+fn short_of_descriptors(root: &Path, flags: &[&str]) -> Server {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -n 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_plimsoll"), "serve"]);
+    command.arg(root).args(["--listen", "127.0.0.1:0", "--connections", "1000"]).args(flags);
+    Server::spawn(command)
+}
+
 #[test]
 fn without_descriptors_accepting_pauses_and_recovers() {
     let site = site();
     for flags in MODELS {
-        let mut command = Command::new("sh");
-        // More connections than descriptors are allowed for, so that these run out first.
-        command.args(["-c", "ulimit -n 64; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_plimsoll"), "serve"]);
-        command.arg(site.path()).args(["--listen", "127.0.0.1:0", "--connections", "1000"]).args(flags);
-        let server = Server::spawn(command);
-        let mut first = server.connect();
-        assert_eq!(first.get("/1k.html").status, 200);
-        let mut crowd: Vec<Client> = (0..100).map(|_| server.connect()).collect();
+        let server = short_of_descriptors(site.path(), flags);
+        // All are in the middle of a request, so that nobody makes room.
+        let begun = |path| {
+            let mut client = server.connect();
+            client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n"));
+            client
+        };
+        let mut first = begun("/large.bin");
+        let mut crowd: Vec<Client> = (0..100).map(|_| begun("/1k.html")).collect();
         // Let it run into the limit, and see that it neither spins nor stops serving those who are in. It
         // cannot open files now, which is no reason to say that they do not exist.
         std::thread::sleep(Duration::from_millis(300));
@@ -190,17 +200,33 @@ fn without_descriptors_accepting_pauses_and_recovers() {
         std::thread::sleep(Duration::from_millis(500));
         let used = server.cpu() - before;
         assert!(used < Duration::from_millis(150), "{used:?} of processor time in half a second of pause");
-        assert_eq!(first.get("/large.bin").status, 503, "{flags:?}");
+        assert_eq!(first.send("\r\n").answer().status, 503, "{flags:?}");
         // Those who got in leave, with some others; all who are left are served. Until the server has seen that they have
-        // left, a file that is looked at again cannot be opened.
+        // left, a file cannot be opened.
         crowd.drain(..80);
         for client in &mut crowd {
-            until(format_args!("a client is served with {flags:?}"), || client.get("/1k.html").status == 200);
+            if client.send("\r\n").answer().status != 200 {
+                until(format_args!("a client is served with {flags:?}"), || {
+                    client.get("/1k.html").status == 200
+                });
+            }
         }
         drop(crowd);
         assert_eq!(server.connect().get("/large.bin").status, 200);
         server.stop();
     }
+}
+
+#[test]
+fn without_descriptors_who_is_idle_makes_room() {
+    at_once(&MODELS, |root, flags| {
+        let server = short_of_descriptors(root, &[flags, &["--workloads"]].concat());
+        let idle: Vec<Client> = (0..70).map(|_| server.connect()).collect();
+        // It waits behind those for whom there was no descriptor, and none of them leaves.
+        assert_eq!(server.connect().get("/fast").status, 200, "{flags:?}");
+        drop(idle);
+        server.stop();
+    });
 }
 
 #[test]

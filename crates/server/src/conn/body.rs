@@ -143,7 +143,7 @@ async fn read<T: Transport, H: Handler>(
             continue;
         }
         let until = until.earlier(context.limits.at_least_rate(begun, received));
-        match wire.fill(until, || false).await {
+        match wire.fill_rest(until).await {
             Ok(0) => return Err(Close::CutShort),
             Ok(n) => {
                 received += n as u64;

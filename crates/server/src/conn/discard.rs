@@ -68,7 +68,7 @@ async fn discard_chunked<T: Transport>(wire: &mut T, most: u64, until: Deadline)
 }
 
 async fn more<T: Transport>(wire: &mut T, until: Deadline) -> Result<(), Failure> {
-    match wire.fill(until, || false).await {
+    match wire.fill_rest(until).await {
         Ok(0) => Err(Failure::Ended(Close::CutShort)),
         Ok(_) => Ok(()),
         Err(engine::Error::TimedOut) => Err(Failure::OutOfBounds),

@@ -126,7 +126,7 @@ async fn linger<T: Transport>(wire: &mut T, limits: &Limits) {
     let until = wire.deadline(limits.discard_time);
     while !until.has_passed(wire.now()) {
         wire.consume(wire.input().len());
-        match wire.fill(until, || false).await {
+        match wire.fill_rest(until).await {
             // However fast it sends, others have their turn.
             Ok(n) if n > 0 => yield_now().await,
             _ => return,

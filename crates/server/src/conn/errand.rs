@@ -80,9 +80,18 @@ impl Errand {
         *self.state() = State { cargo: Some(cargo), done: false, abandoned: false, waker: None };
     }
 
-    /// Takes the cargo, on either side.
+    /// Takes the cargo back that no worker took.
     pub(crate) fn unload(&self) -> Option<Cargo> {
         self.state().cargo.take()
+    }
+
+    /// Takes the cargo, on a worker; `None` if nobody waits for it any more, whose work need not be done.
+    fn begin(&self) -> Option<Cargo> {
+        let (cargo, abandoned) = {
+            let mut state = self.state();
+            (state.cargo.take(), state.abandoned)
+        };
+        cargo.filter(|_| !abandoned)
     }
 
     /// Brings the cargo back; the worker's last act. False if nobody waits for it any more: it is dropped.
@@ -122,7 +131,7 @@ impl Errand {
 
     /// Lets the handler answer one request, on a worker. False if its connection was gone by then.
     pub(crate) fn run<H: Handler>(&self, handler: &H, limits: &wire::Limits) -> bool {
-        let Some(mut cargo) = self.unload() else { return false };
+        let Some(mut cargo) = self.begin() else { return false };
         // The connection has found a whole head there before it sent the errand off.
         if let Ok(Some((head, _))) = parse_request(cargo.input.bytes(), limits) {
             let now = Instant::now();
@@ -136,7 +145,7 @@ impl Errand {
 
     /// Sends an errand back that has waited too long. False if its connection was gone by then.
     pub(crate) fn turn_away(&self) -> bool {
-        let Some(cargo) = self.unload() else { return false };
+        let Some(cargo) = self.begin() else { return false };
         self.complete(Cargo { turned_away: true, ..cargo })
     }
 }
@@ -152,6 +161,8 @@ impl Drop for Wait<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     fn cargo() -> Cargo {
@@ -191,6 +202,9 @@ mod tests {
         let mut wait = Box::pin(errand.returned());
         assert!(poll(&mut wait).is_pending());
         drop(wait);
-        assert!(!errand.run(&|_: &Request<'_>, _: &mut Response| (), &wire::Limits::default()));
+        let (ran, runs) = mpsc::channel();
+        let handler = move |_: &Request<'_>, _: &mut Response| ran.send(()).unwrap();
+        assert!(!errand.run(&handler, &wire::Limits::default()));
+        assert!(runs.try_recv().is_err(), "nobody waits for it");
     }
 }
