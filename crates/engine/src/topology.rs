@@ -244,7 +244,7 @@ axis! {
     Offload {
         /// The application: all requests are, but those that it is sure to be quick with.
         Declared = "declared",
-        /// What was measured: quick routes stay on the reactor; one that turns slow holds it up to its end once, and is noticed by all of them within 0.3s.
+        /// What was measured: quick routes stay on the reactor; one that turns slow holds it up to its end, once from 50ms on, which all reactors notice within 0.3s, and otherwise each of them a few times.
         Measured = "measured",
     }
 }

@@ -24,8 +24,9 @@ const TRIES: usize = 4;
 /// Longest name of a route that is kept, in bytes.
 const NAME: usize = 64;
 
-/// A handler that takes this long has held up its reactor. The second of a few sends its route to the workers at once; a single
-/// one may be a thread that lost its processor for a moment.
+/// A handler that takes this long has held up its reactor. The second of a few sends its route to the workers at once, and so
+/// does one that brings what all of them take to more than a twentieth of the time; a single one may be a thread that lost its
+/// processor for a moment.
 const STALL: Duration = Duration::from_millis(1);
 
 /// How long a handler may hold up a reactor before a line in the log names its route, while it still does, and no other reactor
@@ -163,7 +164,8 @@ impl Routes {
         let slot = self.slot(id);
         slot.count(took);
         let stalls = took.wall >= STALL;
-        if slot.is_slow() || stalls && slot.stalls_again() || took.wall >= LONGEST_STALL {
+        let stalls_too_much = stalls && slot.stalls_too_much(took.wall, self.nanos(took.end));
+        if stalls_too_much || slot.is_slow() || took.wall >= LONGEST_STALL {
             slot.relapse(self.nanos(took.end));
             self.moved(slot, Place::Worker, "its handler takes too long for a reactor");
         }
@@ -184,7 +186,9 @@ impl Routes {
         }
         slot.count(took);
         let now = self.nanos(took.end);
-        if took.wall < STALL && slot.has_proved_quick(now) {
+        if took.wall >= STALL {
+            slot.owe(took.wall, now);
+        } else if slot.has_proved_quick(now) {
             slot.decide(Place::Reactor, now);
             self.moved(slot, Place::Reactor, "its handler is quick, or computes");
         }

@@ -22,6 +22,15 @@ const ENOUGH: u64 = 16;
 /// Requests among which two that stall are too many.
 const FEW: u64 = 16;
 
+/// Stalls may take one part in so many of the time. Each is a debt that is paid off at that rate.
+const STALLING: u64 = 20;
+
+/// So much debt may be chance: a thread that lost its processor for a moment more than once.
+const CHANCE: Duration = Duration::from_millis(10);
+
+/// Most debt that is kept: it is paid off within a second of the last stall.
+const MOST_DEBT: Duration = Duration::from_millis(50);
+
 /// Longest time that counts for the average, as a multiple of the average and at least so long: a thread may have lost its
 /// processor for a moment.
 const OUTLIER: f64 = 4.0;
@@ -62,6 +71,9 @@ pub(super) struct Slot {
     probation_ns: AtomicU64,
     /// Which request was the latest to hold up the reactor.
     latest_stall: AtomicU64,
+    /// What stalls had taken at the end of the latest that was not paid off, and when that was.
+    debt_ns: AtomicU64,
+    stalled_ns: AtomicU64,
 }
 
 impl Slot {
@@ -128,8 +140,8 @@ impl Slot {
     /// Becomes the slot of another route.
     pub(super) fn take_over(&self, key: u64, name: String, now_ns: u64) {
         *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
-        for cell in [&self.requests, &self.mean_ns, &self.computing, &self.since_decided, &self.latest_stall]
-        {
+        let counted = [&self.requests, &self.mean_ns, &self.computing, &self.since_decided];
+        for cell in counted.into_iter().chain([&self.latest_stall, &self.debt_ns, &self.stalled_ns]) {
             cell.store(0, Relaxed);
         }
         self.on_reactor.store(false, Relaxed);
@@ -146,17 +158,43 @@ impl Slot {
         self.decide(Place::Worker, now_ns);
     }
 
-    /// Whether this one is the second of a few that held up the reactor.
-    pub(super) fn stalls_again(&self) -> bool {
+    /// Counts a request that held up the reactor for so long, until now. True if it is one too many: the second of a few, or
+    /// of those that together take too much of the time, however many quick ones there are between them.
+    pub(super) fn stalls_too_much(&self, wall: Duration, now_ns: u64) -> bool {
         let request = self.requests.load(Relaxed);
         let latest = self.latest_stall.swap(request, Relaxed);
-        latest != 0 && request - latest < FEW
+        let is_again = latest != 0 && request - latest < FEW;
+        let before = self.owe(wall, now_ns);
+        is_again || before > 0 && before + wall.as_nanos() as u64 > CHANCE.as_nanos() as u64
+    }
+
+    /// Adds a stall to the debt; what was left of it before, in nanoseconds.
+    pub(super) fn owe(&self, wall: Duration, now_ns: u64) -> u64 {
+        let before = self.debt(now_ns);
+        let debt = (before + wall.as_nanos() as u64).min(MOST_DEBT.as_nanos() as u64);
+        self.debt_ns.store(debt, Relaxed);
+        self.stalled_ns.store(now_ns, Relaxed);
+        before
+    }
+
+    /// What is left of the debt now.
+    fn debt(&self, now_ns: u64) -> u64 {
+        let paid = now_ns.saturating_sub(self.stalled_ns.load(Relaxed)) / STALLING;
+        self.debt_ns.load(Relaxed).saturating_sub(paid)
     }
 
     /// Whether it was on workers for long enough, and is quick enough for the reactor.
     pub(super) fn has_proved_quick(&self, now_ns: u64) -> bool {
         let looked = now_ns.saturating_sub(self.decided_ns.load(Relaxed));
-        self.is_known() && looked >= self.probation_ns.load(Relaxed) && self.is_quick()
+        self.is_known() && self.is_quick() && looked >= self.probation(now_ns)
+    }
+
+    /// How long it has to be looked at on workers: the longest time where it has left the reactor before and has a debt that
+    /// it made on workers. Not for good, since nobody can tell what has waited there from what a worker had no processor for.
+    fn probation(&self, now_ns: u64) -> u64 {
+        let probation = self.probation_ns.load(Relaxed);
+        let has_relapsed = probation > PROBATION.as_nanos() as u64;
+        if has_relapsed && self.debt(now_ns) > 0 { LONGEST_PROBATION.as_nanos() as u64 } else { probation }
     }
 
     /// Whether it takes too long for the reactor, on the average.
@@ -178,11 +216,12 @@ impl Slot {
         Duration::from_nanos(self.mean_ns.load(Relaxed))
     }
 
-    /// Decides where it belongs.
+    /// Decides where it belongs. Stalls count from now on.
     pub(super) fn decide(&self, place: Place, now_ns: u64) {
         self.on_reactor.store(place == Place::Reactor, Relaxed);
         self.decided.store(true, Relaxed);
         self.since_decided.store(0, Relaxed);
+        self.debt_ns.store(0, Relaxed);
         self.decided_ns.store(now_ns, Relaxed);
     }
 }

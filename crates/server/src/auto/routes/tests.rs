@@ -77,6 +77,64 @@ fn a_thread_that_loses_its_processor_now_and_then_is_no_reason() {
     }
 }
 
+/// So many requests, one after the other, on the reactor for as long as the route is there: one in so many stalls for so long,
+/// the others are quick. How many there were.
+fn stall(routes: &Routes, id: RouteId, from: Instant, requests: u32, one_in: u32, wall: Duration) -> u32 {
+    let mut now = from;
+    let on_reactor = |nth: &u32| {
+        let wall = if nth.is_multiple_of(one_in) { wall } else { 2 * US };
+        now += wall + 8 * US;
+        routes.end(id, Took { wall, computing: None, end: now });
+        routes.place(id) == Some(Place::Reactor)
+    };
+    (1..=requests).take_while(on_reactor).count() as u32
+}
+
+#[test]
+fn stalls_that_take_too_much_of_the_time_are_noticed_however_many_requests_lie_between_them() {
+    for (one_in, wall, place) in [
+        (20, 30_000 * US, Place::Worker),
+        (50, 30_000 * US, Place::Worker),
+        (1000, 30_000 * US, Place::Worker),
+        (100, 2000 * US, Place::Worker),
+        // A twentieth of the time, and less.
+        (60_000, 30_000 * US, Place::Reactor),
+        (10_000, 4000 * US, Place::Reactor),
+    ] {
+        let (routes, start) = (Routes::default(), Instant::now());
+        let id = id(&routes, "/x");
+        run(&routes, id, start, 1000, 2 * US, 1.0);
+        let seen = stall(&routes, id, start + Duration::from_secs(2), 10 * one_in, one_in, wall);
+        assert_eq!(routes.place(id), Some(place), "{one_in} {wall:?} {seen}");
+        assert!(
+            place == Place::Reactor || wall == 2000 * US || seen < 2 * one_in,
+            "{one_in} {wall:?} {seen}"
+        );
+    }
+}
+
+#[test]
+fn a_route_that_stalled_stays_with_the_workers_for_as_long_as_it_would_stall_again() {
+    let (routes, start) = (Routes::default(), Instant::now());
+    let id = id(&routes, "/x");
+    let second = Duration::from_secs(1);
+    run(&routes, id, start, 1000, 2 * US, 1.0);
+    stall(&routes, id, start + 2 * second, 100, 20, 30_000 * US);
+    // On the average that is quick for the workers, who see one stall in 20.
+    for round in 3..60 {
+        let from = start + round * second;
+        for nth in 0..50 {
+            run(&routes, id, from + nth * 20_000 * US, 1, 30_000 * US, 0.0);
+            run(&routes, id, from + (nth * 20 + 1) * 1000 * US, 19, 2 * US, 1.0);
+        }
+        assert_eq!(routes.place(id), Some(Place::Worker), "{round}");
+    }
+    assert_eq!(routes.moves(), (1, 1));
+    // It comes back once it has not stalled for a second.
+    assert_eq!(run(&routes, id, start + 60 * second, 1200, 2 * US, 1.0), Place::Reactor);
+    assert_eq!(routes.moves(), (2, 1));
+}
+
 #[test]
 fn a_handler_that_does_not_end_is_named_while_it_runs() {
     let (routes, start) = (Routes::default(), Instant::now());
