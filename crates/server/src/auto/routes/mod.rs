@@ -128,8 +128,12 @@ impl Routes {
         for at in 0..TRIES {
             let id = nth_slot(key, at);
             match self.slots[id].key() {
-                known if known == key => return Some(RouteId::new(id, key)),
-                // One that hardly anybody asks for gives way, so that a scan of paths does not fill the table.
+                known if known == key => {
+                    self.slots[id].see(now);
+                    return Some(RouteId::new(id, key));
+                }
+                // One that hardly anybody asks for, or nobody any more, gives way, so that a scan of paths does not fill the
+                // table.
                 other if free.is_none() && (other == 0 || self.slots[id].is_rare(now)) => free = Some(id),
                 _ => {}
             }

@@ -74,6 +74,8 @@ pub(super) struct Slot {
     /// What stalls had taken at the end of the latest that was not paid off, and when that was.
     debt_ns: AtomicU64,
     stalled_ns: AtomicU64,
+    /// When it was asked for last.
+    seen_ns: AtomicU64,
 }
 
 impl Slot {
@@ -131,10 +133,16 @@ impl Slot {
         }
     }
 
-    /// Whether it may give way to another: it was there for a while, and hardly anybody asked for it.
+    /// It was asked for.
+    pub(super) fn see(&self, now_ns: u64) {
+        self.seen_ns.store(now_ns, Relaxed);
+    }
+
+    /// Whether it may give way to another: nobody has asked for it for a while, or hardly anybody since it came.
     pub(super) fn is_rare(&self, now_ns: u64) -> bool {
-        let since = now_ns.saturating_sub(self.decided_ns.load(Relaxed));
-        self.requests.load(Relaxed) < RARE && since > RARE_AFTER.as_nanos() as u64
+        let is_long_ago =
+            |moment: &AtomicU64| now_ns.saturating_sub(moment.load(Relaxed)) > RARE_AFTER.as_nanos() as u64;
+        is_long_ago(&self.seen_ns) || self.requests.load(Relaxed) < RARE && is_long_ago(&self.decided_ns)
     }
 
     /// Becomes the slot of another route.
@@ -147,6 +155,7 @@ impl Slot {
         self.on_reactor.store(false, Relaxed);
         self.decided.store(false, Relaxed);
         self.decided_ns.store(now_ns, Relaxed);
+        self.see(now_ns);
         self.probation_ns.store(PROBATION.as_nanos() as u64, Relaxed);
         self.key.store(key, Relaxed);
     }

@@ -205,6 +205,24 @@ fn a_scan_of_paths_does_not_keep_others_from_being_learned() {
 }
 
 #[test]
+fn routes_that_nobody_asks_for_any_more_give_way_however_often_they_were_asked_for() {
+    let (routes, start) = (Routes::default(), Instant::now());
+    for n in 0..1500 {
+        let Some(id) = ask(&routes, &format!("/gone{n}"), start) else { continue };
+        run(&routes, id, start, 16, 2 * US, 1.0);
+    }
+    // One of them still is.
+    let kept =
+        routes.known().iter().find(|route| route.requests >= 16).map(|route| route.name.clone()).unwrap();
+    let kept = kept.strip_prefix("GET ").unwrap();
+    ask(&routes, kept, start + Duration::from_secs(10)).unwrap();
+    let later = start + Duration::from_secs(11);
+    assert!((0..100).all(|n| ask(&routes, &format!("/page{n}"), later).is_some()));
+    let known = routes.known();
+    assert!(known.iter().any(|route| route.name.ends_with(kept) && route.requests == 16));
+}
+
+#[test]
 fn routes_are_bounded_and_files_are_told_apart_by_their_kind() {
     let routes = Routes::default();
     assert_eq!(id(&routes, "/a.html"), id(&routes, "/b.html?x=1"));
