@@ -46,6 +46,9 @@ const PROBATION: Duration = Duration::from_millis(200);
 /// Longest probation of a route that has come back from the reactor again and again; each time doubles it.
 const LONGEST_PROBATION: Duration = Duration::from_secs(64);
 
+/// Who was on the reactor for so long has proved itself: the next relapse is its first.
+const PROVED: Duration = Duration::from_secs(4 * LONGEST_PROBATION.as_secs());
+
 /// Weight of the latest request in the averages: so the last dozens count.
 const LATEST: f64 = 1.0 / 16.0;
 
@@ -162,8 +165,13 @@ impl Slot {
 
     /// It does not belong on the reactor, where it was: it has to prove itself for longer the next time.
     pub(super) fn relapse(&self, now_ns: u64) {
-        let longer = (self.probation_ns.load(Relaxed) * 2).min(LONGEST_PROBATION.as_nanos() as u64);
-        self.probation_ns.store(longer, Relaxed);
+        let here = now_ns.saturating_sub(self.decided_ns.load(Relaxed));
+        let before = if here > PROVED.as_nanos() as u64 {
+            PROBATION.as_nanos() as u64
+        } else {
+            self.probation_ns.load(Relaxed)
+        };
+        self.probation_ns.store((before * 2).min(LONGEST_PROBATION.as_nanos() as u64), Relaxed);
         self.decide(Place::Worker, now_ns);
     }
 

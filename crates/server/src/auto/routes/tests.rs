@@ -136,6 +136,29 @@ fn a_route_that_stalled_stays_with_the_workers_for_as_long_as_it_would_stall_aga
 }
 
 #[test]
+fn a_route_that_was_quick_for_long_begins_anew_when_it_relapses() {
+    let (routes, start) = (Routes::default(), Instant::now());
+    let id = ask(&routes, "/x", start).unwrap();
+    let mut now = start;
+    let mut go = |wall, times| {
+        let place = run(&routes, id, now, times, wall, 1.0);
+        now += times * 1000 * US;
+        place
+    };
+    // Each relapse takes twice as long to make up for.
+    for times in [250, 450, 850, 1650, 3250] {
+        assert_eq!(go(2 * US, times), Place::Reactor);
+        assert_eq!(go(4000 * US, 2), Place::Worker);
+    }
+    assert_eq!(go(2 * US, 3250), Place::Worker);
+    assert_eq!(go(2 * US, 3250), Place::Reactor);
+    // Five minutes without another.
+    go(2 * US, 300_000);
+    assert_eq!(go(4000 * US, 2), Place::Worker);
+    assert_eq!((go(2 * US, 390), go(2 * US, 60)), (Place::Worker, Place::Reactor));
+}
+
+#[test]
 fn a_handler_that_does_not_end_is_named_while_it_runs() {
     let (routes, start) = (Routes::default(), Instant::now());
     let id = id(&routes, "/stuck/deep?x");
