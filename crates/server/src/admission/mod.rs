@@ -28,7 +28,7 @@ pub struct Rules {
 /// Requests in a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// In the long run.
+    /// In the long run; 0 for none after the burst.
     pub per_second: f64,
     /// At once, after a pause.
     pub burst: u32,

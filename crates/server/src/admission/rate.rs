@@ -28,10 +28,14 @@ pub(super) struct RateLimit {
 }
 
 impl RateLimit {
-    /// So many requests per second, and at most so many at once; both at least one.
+    /// So many requests per second, and at most so many at once, at least one. With a rate of nothing there are no more than
+    /// those: a bucket takes 292 years to fill, which is the longest, so that moments do not run over.
     pub(super) fn new(per_second: f64, burst: u32) -> Self {
-        let each_ns = (1e9 / per_second).max(1.0) as u64;
-        let burst_ns = each_ns.saturating_mul(u64::from(burst.max(1)) - 1);
+        let burst = u64::from(burst.max(1));
+        // What is no number, or less than nothing, is nothing.
+        let each_ns = (1e9 / per_second.max(f64::MIN_POSITIVE)) as u64;
+        let each_ns = each_ns.clamp(1, i64::MAX as u64 / burst);
+        let burst_ns = each_ns * (burst - 1);
         RateLimit {
             each_ns,
             burst_ns,
@@ -85,6 +89,19 @@ mod tests {
         // After a pause the burst is back, and no more than that.
         let taken = (0..100).filter(|_| limit.take(Client::V4(1), at(60_000)).is_ok()).count();
         assert_eq!(taken, 5);
+    }
+
+    #[test]
+    fn a_rate_of_nothing_lets_nobody_in_after_the_burst() {
+        for per_second in [0.0, -0.0, -1.0, f64::NAN, f64::MIN_POSITIVE] {
+            for burst in [1, 5, 1000] {
+                let limit = RateLimit::new(per_second, burst);
+                let hour = |n: u64| limit.epoch + Duration::from_secs(3600 * n);
+                let let_in = (0..burst + 10).filter(|_| limit.take(Client::V4(1), hour(0)).is_ok()).count();
+                assert_eq!(let_in, burst as usize, "{per_second}");
+                assert!(limit.take(Client::V4(1), hour(2)).is_err(), "{per_second} {burst}");
+            }
+        }
     }
 
     #[test]
