@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,7 @@ use crate::shift::{Follower, Shift, Starter};
 use crate::stop::Stop;
 use crate::threads::Threads;
 use crate::topology::{Kind, Spread, Topology};
+use crate::workers::Workers;
 
 /// Where and how to serve.
 #[derive(Clone, Debug)]
@@ -78,6 +79,7 @@ pub struct Running {
     threads: Vec<JoinHandle<()>>,
     reports: mpsc::Receiver<Report>,
     counters: Vec<Arc<Counters>>,
+    pool: Arc<OnceLock<Workers<Accepted>>>,
     shift: Shift,
     pressure: Pressure,
 }
@@ -113,6 +115,7 @@ pub fn start<S: Service>(settings: &Settings, service: Arc<S>) -> io::Result<Run
         threads: Vec::new(),
         reports,
         counters: (0..topology.owners()).map(|_| Arc::default()).collect(),
+        pool: Arc::default(),
         shift: Shift::of(topology.reactors),
         pressure: Pressure::default(),
     };
@@ -228,6 +231,7 @@ impl Running {
             listener,
             service,
             counters: self.counters.clone(),
+            pool: self.pool.clone(),
             stop: self.stop.clone(),
             pressure: self.pressure.clone(),
             drain: settings.drain,
@@ -354,6 +358,11 @@ impl Running {
     /// where there is one.
     pub fn counters(&self) -> &[Arc<Counters>] {
         &self.counters
+    }
+
+    /// The pool of threads that own a connection each and the queue before it, where there is one.
+    pub fn pool_of_threads(&self) -> Option<&Workers<Accepted>> {
+        self.pool.get()
     }
 
     /// How many of the reactors work.

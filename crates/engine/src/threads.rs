@@ -5,8 +5,8 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -47,6 +47,8 @@ pub(crate) struct Threads<S> {
     pub(crate) service: Arc<S>,
     /// Those of each thread, and last the acceptor's.
     pub(crate) counters: Vec<Arc<Counters>>,
+    /// Where the pool is put for others to look at, if there is one.
+    pub(crate) pool: Arc<OnceLock<Workers<Accepted>>>,
     pub(crate) stop: Stop,
     /// Whether memory is scarce.
     pub(crate) pressure: Pressure,
@@ -216,6 +218,7 @@ impl<S: Service> Threads<S> {
             }
         };
         let workers = Workers::start_with("thread", &Setup::of(&self.topology), prepare)?;
+        let _ = self.pool.set(workers.clone());
         // While connections wait for a thread, an answer is the last on its connection: the thread is wanted.
         let queue = workers.clone();
         closing.follow(move || queue.is_behind());
@@ -248,7 +251,10 @@ impl<S: Service> Threads<S> {
             match result {
                 Ok(()) => taken.set(taken.get() + 1),
                 Err((fd, _)) => {
-                    Counters::count(&own.refused);
+                    // A queue that is full counts that itself.
+                    if full || self.topology.queue == Queue::None {
+                        Counters::count(&own.refused);
+                    }
                     refuse(&fd, self.service.refusal());
                 }
             }

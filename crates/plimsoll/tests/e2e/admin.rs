@@ -69,12 +69,21 @@ fn metrics_tell_what_happened_on_every_model() {
         // The time that the work really took, and not the time that was asked for.
         assert_eq!(seen["plimsoll_work_seconds_count"], 1.0);
         assert!((0.002..1.0).contains(&seen["plimsoll_work_seconds_sum"]));
-        if seen.keys().any(|name| name.starts_with("plimsoll_queue_length")) {
-            // A worker counts its work when it is over, a moment after the answer has gone out.
-            for family in ["plimsoll_queue_wait_seconds_count", "plimsoll_service_seconds_count"] {
-                let what = format_args!("{family} is 22 with {flags:?}");
-                until(what, || sum(&samples(admin), family, "") == 22.0);
-            }
+        // A worker counts its work when it is over, a moment after the answer has gone out, and a thread the whole connection.
+        drop(client);
+        let work = match flags[1] {
+            "thread-pool" => 1.0,
+            model if model == "auto" || model.ends_with("-pool") => 22.0,
+            _ => 0.0,
+        };
+        assert_eq!(
+            seen.keys().any(|name| name.starts_with("plimsoll_queue_length")),
+            work > 0.0,
+            "{flags:?}"
+        );
+        for family in ["plimsoll_queue_wait_seconds_count", "plimsoll_service_seconds_count"] {
+            let what = format_args!("{family} is {work} with {flags:?}");
+            until(what, || sum(&samples(admin), family, "") == work);
         }
         assert!(seen["process_resident_memory_bytes"] > 1e6 && seen["process_threads"] >= 3.0);
         assert!(sum(&seen, "process_context_switches_total", "involuntary") >= 0.0);
@@ -114,6 +123,47 @@ fn what_was_turned_away_is_counted_by_its_reason() {
     // The server waits a while for whoever has had its last answer to leave.
     drop(clients);
     server.stop();
+}
+
+#[test]
+fn connections_that_find_no_place_in_the_queue_for_a_thread_are_told_and_counted() {
+    let (server, admin, _site) =
+        start(&["--model", "thread-pool", "--workers", "1", "--queue-capacity", "1", "--connections", "9"]);
+    let mut busy = server.connect();
+    busy.send("GET /stream?rate=1000&for=60s HTTP/1.1\r\nHost: a\r\n\r\n").head_of_answer();
+    let mut waiting = server.connect();
+    let queued = || sum(&samples(admin), "plimsoll_queue_length", "pool=\"threads\"");
+    until("one waits", || queued() == 1.0);
+    for _ in 0..3 {
+        assert_eq!(server.connect().answer().status, 503);
+    }
+    let seen = samples(admin);
+    let rejected = |reason| sum(&seen, "plimsoll_rejected_total", reason);
+    assert_eq!((rejected("queue_full"), rejected("connections_full")), (3.0, 0.0));
+    assert_eq!(seen["plimsoll_workers{pool=\"threads\"}"], 1.0);
+    assert_eq!(seen["plimsoll_workers_idle{pool=\"threads\"}"], 0.0);
+    assert_eq!(server.metrics()["pools"][0]["submitted"], 2);
+    drop(busy);
+    assert_eq!(waiting.get("/1k.html").status, 200);
+    drop(waiting);
+    until("both are over", || sum(&samples(admin), "plimsoll_queue_wait_seconds_count", "") == 2.0);
+    server.stop();
+}
+
+#[test]
+fn connections_that_are_too_many_for_the_threads_are_counted_with_them() {
+    for model in ["thread-pool", "thread-per-connection"] {
+        let (server, admin, _site) = start(&["--model", model, "--workers", "2", "--connections", "1"]);
+        let mut client = server.connect();
+        assert_eq!(client.get("/1k.html").status, 200);
+        assert_eq!(server.connect().answer().status, 503, "{model}");
+        let seen = samples(admin);
+        assert_eq!(seen["plimsoll_connections_refused_total{thread=\"threads\"}"], 1.0, "{model}");
+        assert_eq!(sum(&seen, "plimsoll_rejected_total", "connections_full"), 1.0, "{model}");
+        assert_eq!(sum(&seen, "plimsoll_rejected_total", "queue_full"), 0.0, "{model}");
+        drop(client);
+        server.stop();
+    }
 }
 
 #[test]

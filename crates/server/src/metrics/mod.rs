@@ -4,6 +4,7 @@ mod headroom;
 mod process;
 mod prometheus;
 mod snapshot;
+mod times;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,7 +2,8 @@
 
 use std::fmt::{Display, Write};
 
-use super::snapshot::{Snapshot, Times};
+use super::snapshot::Snapshot;
+use super::times::Times;
 
 /// Writes a snapshot.
 pub fn prometheus(snapshot: &Snapshot) -> String {

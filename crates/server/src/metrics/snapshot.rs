@@ -1,16 +1,19 @@
 //! Everything that a server knows of itself, at one moment, as plain values.
 
+use std::net::SocketAddr;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::histogram::{BOUNDS, Distribution, bound};
+use engine::histogram::Distribution;
 use engine::host::{self, descriptor_limit};
-use engine::{Kind, Pressure, Running, Shift, Topology};
+use engine::{Kind, Pressure, Running, Shift, Topology, Workers};
 use serde::Serialize;
 
 use super::headroom::{Headroom, Look, Looks};
+use super::times::Times;
 use super::{Process, Totals};
 use crate::auto::{Decision, Route, Routes};
 use crate::handler::Handler;
@@ -20,6 +23,9 @@ use crate::service::Http;
 /// Routes of a reactor that are told of.
 const ROUTES: usize = 32;
 
+/// What all threads that own one connection each are called.
+const THREADS: &str = "threads";
+
 /// What is watched.
 pub struct Monitor<H> {
     http: Arc<Http<H>>,
@@ -28,6 +34,8 @@ pub struct Monitor<H> {
     counters: Vec<Arc<engine::meter::Counters>>,
     /// How many of them are reactors that work.
     shift: Shift,
+    /// Threads that own a connection each, and the queue before them, where there is one.
+    pool_of_threads: Option<Workers<(OwnedFd, SocketAddr)>>,
     pressure: Pressure,
     work: fn(&H) -> Distribution,
     started: Instant,
@@ -112,18 +120,18 @@ pub struct Thread {
     pub http: Totals,
 }
 
-/// A pool of workers.
+/// A pool of workers, whose work are requests; or of threads that own a connection each, whose work are those.
 #[derive(Clone, Debug, Serialize)]
 pub struct Pool {
-    /// `worker-0` and so on.
+    /// `worker-0` and so on, or `threads` for those that own connections.
     pub name: String,
     /// Workers there are.
     pub workers: usize,
     /// Those of them that wait for work.
     pub idle: usize,
-    /// Requests that wait now.
+    /// Requests, or connections, that wait now.
     pub queue_length: usize,
-    /// Requests taken in.
+    /// Requests, or connections, taken in.
     pub submitted: u64,
     /// From submission to the start of the work.
     pub wait: Times,
@@ -161,32 +169,6 @@ pub struct RouteOfReactor {
     pub route: Route,
 }
 
-/// A distribution of times.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Times {
-    /// How many.
-    pub count: u64,
-    /// Their sum.
-    pub sum_seconds: f64,
-    /// How many were at most so many seconds; cumulative.
-    pub at_most_seconds: Vec<(f64, u64)>,
-}
-
-impl From<Distribution> for Times {
-    fn from(distribution: Distribution) -> Self {
-        let mut sum = 0;
-        let mut cumulative = |bucket: usize| {
-            sum += distribution.buckets[bucket];
-            (bound(bucket).as_secs_f64(), sum)
-        };
-        Times {
-            count: distribution.count(),
-            sum_seconds: distribution.sum.as_secs_f64(),
-            at_most_seconds: (0..BOUNDS).map(&mut cumulative).collect(),
-        }
-    }
-}
-
 impl<H: Handler> Monitor<H> {
     /// Watches a server that runs.
     pub fn new(http: Arc<Http<H>>, topology: Topology, running: &Running) -> Self {
@@ -196,6 +178,7 @@ impl<H: Handler> Monitor<H> {
             topology,
             counters: running.counters().to_vec(),
             shift: running.shift(),
+            pool_of_threads: running.pool_of_threads().cloned(),
             pressure: running.pressure(),
             work,
             started: Instant::now(),
@@ -220,7 +203,6 @@ impl<H: Handler> Monitor<H> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .look(Instant::now(), || self.look(&totals, &threads, &pools, &process));
-        let sum = |get: fn(&engine::meter::Counters) -> u64| self.counters.iter().map(|one| get(one)).sum();
         let pressure = self.pressure.level();
         Snapshot {
             schema: "plimsoll.metrics/1",
@@ -231,7 +213,7 @@ impl<H: Handler> Monitor<H> {
             threads,
             memory: pressure.name(),
             memory_pressure: pressure as u8,
-            accept_pauses: sum(|one| one.paused.load(Relaxed)),
+            accept_pauses: self.sum(|one| one.paused.load(Relaxed)),
             pools,
             decisions: self.http.decisions(),
             decision_counts: self.http.decision_counts(),
@@ -239,19 +221,7 @@ impl<H: Handler> Monitor<H> {
             routes: self.routes(),
             route_moves: self.route_moves(),
             reactor_stalls: self.http.routes().iter().map(|routes| routes.stalls()).sum(),
-            rejected: vec![
-                ("connections_full", sum(|one| one.refused.load(Relaxed))),
-                ("memory", sum(|one| one.turned_away.load(Relaxed))),
-                ("queue_full", totals.queue_refused),
-                ("queue_delay", totals.queue_late),
-                ("in_flight", totals.in_flight_refused),
-                ("rate", totals.rate_limited),
-                ("bad_head", totals.heads_refused),
-                ("head_timeout", totals.head_timeouts),
-                ("request_timeout", totals.request_timeouts),
-                ("address_full", totals.address_refused),
-                ("body", totals.bodies_not_discarded + totals.bodies_refused),
-            ],
+            rejected: self.rejected(&totals),
             answers_abandoned: self.http.abandoned(),
             log_lines_dropped: self.http.log().map_or(0, AccessLog::dropped),
             work: (self.work)(self.http.handler()).into(),
@@ -261,14 +231,40 @@ impl<H: Handler> Monitor<H> {
         }
     }
 
+    /// A counter of all threads together.
+    fn sum(&self, get: fn(&engine::meter::Counters) -> u64) -> u64 {
+        self.counters.iter().map(|one| get(one)).sum()
+    }
+
+    /// Requests and connections that were turned away, by reason.
+    fn rejected(&self, totals: &Totals) -> Vec<(&'static str, u64)> {
+        let no_thread = self.pool_of_threads.as_ref().map_or(0, |pool| pool.counters().refused.load(Relaxed));
+        vec![
+            ("connections_full", self.sum(|one| one.refused.load(Relaxed))),
+            ("memory", self.sum(|one| one.turned_away.load(Relaxed))),
+            ("queue_full", totals.queue_refused + no_thread),
+            ("queue_delay", totals.queue_late),
+            ("in_flight", totals.in_flight_refused),
+            ("rate", totals.rate_limited),
+            ("bad_head", totals.heads_refused),
+            ("head_timeout", totals.head_timeouts),
+            ("request_timeout", totals.request_timeouts),
+            ("address_full", totals.address_refused),
+            ("body", totals.bodies_not_discarded + totals.bodies_refused),
+        ]
+    }
+
     /// How much of each thing that can run out was used so far, or is taken.
     fn look(&self, totals: &Totals, threads: &[Thread], pools: &[Pool], process: &Process) -> Look {
         let blocking = self.topology.driver == Kind::Blocking;
         let each = if blocking { self.topology.workers as f64 } else { 1.0 };
         let mut times: Vec<_> =
             threads.iter().map(|thread| (thread.name.clone(), thread.busy_seconds, each)).collect();
-        let workers = self.topology.workers.max(self.topology.most_workers) as f64;
-        times.extend(pools.iter().map(|pool| (pool.name.clone(), pool.service.sum_seconds, workers)));
+        // Threads that own a connection each have told of their time already.
+        if !blocking {
+            let workers = self.topology.workers.max(self.topology.most_workers) as f64;
+            times.extend(pools.iter().map(|pool| (pool.name.clone(), pool.service.sum_seconds, workers)));
+        }
         let used = process.cpu_user_seconds + process.cpu_system_seconds;
         times.push(("processors".into(), used, host::usable() as f64));
         let open: u64 = threads.iter().map(|thread| thread.connections_open).sum();
@@ -311,7 +307,12 @@ impl<H: Handler> Monitor<H> {
             _ => self.shift.started(),
         };
         if self.topology.driver == Kind::Blocking {
-            return vec![thread("threads".into(), 0..owners, self.http.totals())];
+            let threads = thread(THREADS.into(), 0..owners, self.http.totals());
+            // It is the acceptor that turns away for them.
+            return vec![Thread {
+                connections_refused: self.sum(|one| one.refused.load(Relaxed)),
+                ..threads
+            }];
         }
         let one = |(index, http)| thread(format!("reactor-{index}"), index..index + 1, http);
         each.into_iter().take(owners).enumerate().map(one).collect()
@@ -347,16 +348,24 @@ impl<H: Handler> Monitor<H> {
     }
 
     fn pools(&self) -> Vec<Pool> {
-        let pool = |(index, pool): (usize, &crate::service::Pool)| Pool {
-            name: format!("worker-{index}"),
+        let of_requests = self.http.pools().iter().enumerate();
+        let of_requests = of_requests.map(|(index, pool)| Pool::of(format!("worker-{index}"), pool));
+        let of_connections = self.pool_of_threads.iter().map(|pool| Pool::of(THREADS.into(), pool));
+        of_requests.chain(of_connections).collect()
+    }
+}
+
+impl Pool {
+    fn of<J>(name: String, pool: &Workers<J>) -> Self {
+        Pool {
+            name,
             workers: pool.size(),
             idle: pool.idle(),
             queue_length: pool.waiting(),
             submitted: pool.counters().submitted.load(Relaxed),
             wait: pool.counters().wait().into(),
             service: pool.counters().service().into(),
-        };
-        self.http.pools().iter().enumerate().map(pool).collect()
+        }
     }
 }
 
