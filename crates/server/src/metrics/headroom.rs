@@ -17,6 +17,13 @@ const RANGE: f64 = 1.5;
 /// Requests per second below which nobody asks for anything.
 const SILENCE: f64 = 1.0;
 
+/// A share from which on all of a thing is in use: time is counted a little before or after a look.
+const ALL: f64 = 0.98;
+
+/// The share of a thing that the highest rate takes at least, where more is in use without any request: less is chance, as with
+/// memory, of which a little more is in use now and then.
+const LEAST_GROWTH: f64 = 0.01;
+
 /// How much more the server carries.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Headroom {
@@ -103,12 +110,16 @@ fn headroom(rate: f64, in_use: Vec<(String, f64)>, curve: &VecDeque<(f64, Vec<f6
     Headroom { requests_per_second: rate, carries_per_second, limit, in_use }
 }
 
-/// The rate at which all of a thing is in use, by a straight line through what was seen of it where the rates differ enough,
-/// and in proportion where they do not. `None` where too little of it is in use to say.
+/// The rate at which all of a thing is in use: the present one if it is. Otherwise by a straight line through what was seen of it
+/// where the rates differ enough, and in proportion where they do not. `None` where too little of it is in use to say.
 fn carries(rate: f64, points: &[(f64, f64)]) -> Option<f64> {
     let (_, latest) = *points.last()?;
     if rate < SILENCE || latest <= 0.001 {
         return None;
+    }
+    // Whatever was seen before, when requests may have cost less.
+    if latest >= ALL {
+        return Some(rate);
     }
     let in_proportion = rate / latest;
     let busy: Vec<_> = points.iter().filter(|(rate, _)| *rate >= SILENCE).collect();
@@ -121,11 +132,12 @@ fn carries(rate: f64, points: &[(f64, f64)]) -> Option<f64> {
     }
     let slope = busy.iter().map(|p| (p.0 - mean_x) * (p.1 - mean_y)).sum::<f64>()
         / busy.iter().map(|p| (p.0 - mean_x).powi(2)).sum::<f64>();
-    // What does not grow with the rate is not what the rate is bounded by.
-    if slope <= 0.0 {
+    // What does not grow with the rate, or hardly, is not what the rate is bounded by.
+    let idle = mean_y - slope * mean_x;
+    if slope * high < LEAST_GROWTH.min(idle) {
         return None;
     }
-    let at_all = (1.0 - (mean_y - slope * mean_x)) / slope;
+    let at_all = (1.0 - idle) / slope;
     // It carries what it carries now.
     Some(at_all.max(rate))
 }
@@ -165,6 +177,38 @@ mod tests {
         // In proportion it would be 1000 / 0.3 = 3,333.
         let seen = follow(&[100.0, 400.0, 1000.0, 700.0, 1000.0], 0.2, 100e-6);
         assert_eq!(seen.carries_per_second.round(), 8000.0);
+    }
+
+    #[test]
+    fn a_server_that_is_busy_all_the_time_is_at_its_mark_whatever_requests_cost_before() {
+        let mut now = Instant::now();
+        let mut looks = Looks::from(now);
+        let (mut requests, mut busy) = (0, 0.0);
+        // Two minutes in which a tenth is in use; then requests become a hundred times as dear.
+        let seconds = [(1000, 0.1); 119].into_iter().chain([(100, 1.0)]);
+        let seen = seconds.map(|(rate, used)| {
+            now += Duration::from_secs(1);
+            requests += rate;
+            busy += used;
+            looks.look(now, || Look {
+                requests,
+                times: vec![("reactor-0".into(), busy, 1.0), ("processors".into(), busy, 4.0)],
+                counts: vec![("connections", 10.0, 1000.0)],
+            })
+        });
+        let seen = seen.last().unwrap();
+        assert_eq!((seen.limit.as_str(), seen.carries_per_second), ("reactor-0", 100.0));
+    }
+
+    #[test]
+    fn what_hardly_grows_with_the_rate_is_not_what_it_is_bounded_by() {
+        let points = |idle: f64, cost: f64| [100.0, 1000.0, 500.0].map(|rate| (rate, idle + rate * cost));
+        let carries = |idle, cost| carries(500.0, &points(idle, cost)).map(f64::round);
+        // Memory that happened to be in use when there were more requests, or fewer.
+        assert_eq!((carries(0.3, 1e-6), carries(0.3, -1e-6)), (None, None));
+        assert_eq!(carries(0.3, 1e-4), Some(7000.0));
+        // There is little in use because there is little to do.
+        assert_eq!(carries(0.001, 4e-6), Some(249_750.0));
     }
 
     #[test]
