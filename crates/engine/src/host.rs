@@ -32,6 +32,12 @@ impl Cores {
         let quota = self.quota.map_or(usize::MAX, |quota| quota.ceil().max(1.0) as usize);
         self.affinity.min(quota)
     }
+
+    /// Seconds of processor time that there are in a second: of a quota of 1.5 cores no more than that can be used.
+    pub fn time(&self) -> f64 {
+        let affinity = self.affinity as f64;
+        self.quota.map_or(affinity, |quota| quota.min(affinity))
+    }
 }
 
 /// How many threads of this process can run at the same time, as of now.
@@ -185,6 +191,15 @@ mod tests {
         assert_eq!(Cores { affinity: 4, quota: Some(2.5) }.usable(), 3);
         assert_eq!(Cores { affinity: 2, quota: Some(8.0) }.usable(), 2);
         assert_eq!(Cores { affinity: 2, quota: None }.usable(), 2);
+    }
+
+    #[test]
+    fn of_a_fraction_of_a_core_no_more_than_that_can_be_used() {
+        for (affinity, quota, time) in
+            [(4, Some(2.5), 2.5), (2, Some(0.5), 0.5), (2, Some(8.0), 2.0), (2, None, 2.0)]
+        {
+            assert_eq!(Cores { affinity, quota }.time(), time, "{affinity} {quota:?}");
+        }
     }
 
     #[test]

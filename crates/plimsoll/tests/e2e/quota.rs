@@ -128,7 +128,9 @@ impl Group {
     /// One in which a controller's limits can be set; `None` where there can be none, which is said.
     fn new(controller: &str, file: [&str; 2]) -> Option<Self> {
         let root = Path::new("/sys/fs/cgroup");
-        let name = format!("plimsoll-test-{controller}-{}", std::process::id());
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("plimsoll-test-{controller}-{}-{nth}", std::process::id());
         // Version 2, and version 1.
         for (root, file) in [(root.to_path_buf(), file[0]), (root.join(controller), file[1])] {
             let group = root.join(&name);
@@ -210,6 +212,26 @@ fn reactors_follow_the_quota_of_the_cgroup() {
         });
         server.stop();
     }
+}
+
+#[test]
+fn of_a_part_of_a_processor_nothing_is_left_once_that_part_is_in_use() {
+    let Some(group) = Group::new("cpu", ["cpu.max", "cpu.cfs_quota_us"]) else { return };
+    let site = site();
+    group.set_processors(0.5);
+    let flags = ["--model", "reactor", "--workloads"];
+    let server = Server::spawn(group.around(&command(site.path(), &flags)));
+    let mut client = server.connect();
+    let in_use = || {
+        let headroom = &server.metrics()["headroom"];
+        let shares = headroom["in_use"].as_array().unwrap();
+        shares.iter().find(|share| share[0] == "processors").unwrap()[1].as_f64().unwrap()
+    };
+    until("nearly all of it is in use", || {
+        assert_eq!(client.get("/work?spin=300ms").status, 200);
+        in_use() > 0.8
+    });
+    server.stop();
 }
 
 /// A process that holds as much memory as it is given, and nothing else.

@@ -54,9 +54,8 @@ impl Processors {
         let Ticks { idle, all: there, .. } = ticks.since(&before);
         let busy = if there > 0 { 1.0 - (idle as f64 / there as f64).min(1.0) } else { 0.0 };
         let seconds = now.saturating_duration_since(then).as_secs_f64().max(1e-9);
-        let all = self.mine.len() as f64;
-        let limit = self.cores.quota.map_or(all, |quota| quota.min(all));
-        let own = (own.saturating_sub(own_before).as_secs_f64() / seconds / limit.max(1e-9)).min(1.0);
+        let limit = self.cores.time().max(1e-9);
+        let own = (own.saturating_sub(own_before).as_secs_f64() / seconds / limit).min(1.0);
         // Where it is a quota that binds, what others do does not matter.
         let busy = if self.cores.quota.is_some() { own } else { busy };
         (busy, own)

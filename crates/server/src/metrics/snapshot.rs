@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::histogram::Distribution;
-use engine::host::{self, descriptor_limit};
+use engine::host::{self, Cores, descriptor_limit};
 use engine::{Kind, Pressure, Running, Shift, Topology, Workers};
 use serde::Serialize;
 
@@ -266,7 +266,7 @@ impl<H: Handler> Monitor<H> {
             times.extend(pools.iter().map(|pool| (pool.name.clone(), pool.service.sum_seconds, workers)));
         }
         let used = process.cpu_user_seconds + process.cpu_system_seconds;
-        times.push(("processors".into(), used, host::usable() as f64));
+        times.push(("processors".into(), used, Cores::detect().time()));
         let open: u64 = threads.iter().map(|thread| thread.connections_open).sum();
         let most = self.topology.all_connections(threads.len());
         let mut counts = vec![("connections", open as f64, most as f64)];
