@@ -93,7 +93,7 @@ async fn drop_chunks<T: Transport, H: Handler>(
     context: &Context<H>,
     rest: &mut Rest,
 ) -> Result<Result<(), Reject>, Close> {
-    match discard(&mut **wire, &context.limits, rest.body).await {
+    match discard(&mut **wire, context, rest.body).await {
         Ok(()) => rest.body = Framing::None,
         Err(Failure::OutOfBounds) => {
             Counters::count(&context.counters.bodies_not_discarded);

@@ -3,8 +3,9 @@
 use engine::{Deadline, Transport};
 use wire::{ChunkedDecoder, Framing};
 
-use super::Close;
-use crate::limits::Limits;
+use super::{Close, Context};
+use crate::handler::Handler;
+use crate::metrics::Counters;
 
 /// Why a body was not read to its end.
 pub(super) enum Failure {
@@ -17,21 +18,27 @@ pub(super) enum Failure {
 }
 
 /// Reads and drops the body of a request.
-pub(super) async fn discard<T: Transport>(
+pub(super) async fn discard<T: Transport, H: Handler>(
     wire: &mut T,
-    limits: &Limits,
+    context: &Context<H>,
     body: Framing,
 ) -> Result<(), Failure> {
+    let (limits, counters) = (&context.limits, &*context.counters);
     let until = wire.deadline(limits.discard_time);
     match body {
         Framing::None => Ok(()),
         body if limits.is_too_long(body) => Err(Failure::OutOfBounds),
-        Framing::Length(length) => discard_length(wire, length, until).await,
-        Framing::Chunked => discard_chunked(wire, limits.discard_bytes, until).await,
+        Framing::Length(length) => discard_length(wire, counters, length, until).await,
+        Framing::Chunked => discard_chunked(wire, counters, limits.discard_bytes, until).await,
     }
 }
 
-async fn discard_length<T: Transport>(wire: &mut T, length: u64, until: Deadline) -> Result<(), Failure> {
+async fn discard_length<T: Transport>(
+    wire: &mut T,
+    counters: &Counters,
+    length: u64,
+    until: Deadline,
+) -> Result<(), Failure> {
     let mut left = length;
     loop {
         let n = wire.input().len().min(left as usize);
@@ -40,11 +47,16 @@ async fn discard_length<T: Transport>(wire: &mut T, length: u64, until: Deadline
         if left == 0 {
             return Ok(());
         }
-        more(wire, until).await?;
+        more(wire, counters, until).await?;
     }
 }
 
-async fn discard_chunked<T: Transport>(wire: &mut T, most: u64, until: Deadline) -> Result<(), Failure> {
+async fn discard_chunked<T: Transport>(
+    wire: &mut T,
+    counters: &Counters,
+    most: u64,
+    until: Deadline,
+) -> Result<(), Failure> {
     let mut decoder = ChunkedDecoder::new();
     let mut read = 0;
     loop {
@@ -62,15 +74,18 @@ async fn discard_chunked<T: Transport>(wire: &mut T, most: u64, until: Deadline)
             return Ok(());
         }
         if step.consumed == 0 || wire.input().is_empty() {
-            more(wire, until).await?;
+            more(wire, counters, until).await?;
         }
     }
 }
 
-async fn more<T: Transport>(wire: &mut T, until: Deadline) -> Result<(), Failure> {
+async fn more<T: Transport>(wire: &mut T, counters: &Counters, until: Deadline) -> Result<(), Failure> {
     match wire.fill_rest(until).await {
         Ok(0) => Err(Failure::Ended(Close::CutShort)),
-        Ok(_) => Ok(()),
+        Ok(n) => {
+            Counters::add(&counters.bytes_received, n as u64);
+            Ok(())
+        }
         Err(engine::Error::TimedOut) => Err(Failure::OutOfBounds),
         Err(error) => Err(Failure::Ended(Close::Broken(error))),
     }

@@ -1,5 +1,6 @@
 //! Putting an answer on the wire: its head, then its body, in as few sends as they fit in.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use engine::{Buf, Deadline, FileRange, More, Transport};
@@ -127,15 +128,17 @@ async fn send_file<T: Transport, H: Handler>(
     let first = FileRange { length: range.length - held_back, ..range.clone() };
     if first.length > 0 {
         send(wire, context, More::Follows, until, Deadline::NEVER).await?;
-        Counters::add(&context.counters.bytes_sent, first.length);
-        let begun = wire.deadline(Duration::ZERO);
+        let (begun, counted) = (wire.deadline(Duration::ZERO), Cell::new(0));
+        let count = |sent| Counters::add(&context.counters.bytes_sent, sent - counted.replace(sent));
         let until_next = |wire: &T, sent| {
+            count(sent);
             let rate = context.limits.at_least_rate(begun, sent);
             wire.deadline(context.limits.send_time).earlier(rate).earlier(until)
         };
         wire.send_file(first.clone(), until_next)
             .await
             .map_err(|error| Close::sending(error, &**wire, until))?;
+        count(first.length);
     }
     let Some(version) = version else { return Ok(()) };
     let mut last = [0; HELD_BACK as usize];
@@ -204,9 +207,10 @@ pub(super) async fn send<T: Transport, H: Handler>(
     in_time: Deadline,
 ) -> Result<(), Close> {
     let pending = wire.pending();
-    Counters::add(&context.counters.bytes_sent, pending as u64);
     let in_time = in_time.earlier(wire.deadline(context.limits.send_time));
-    let sent = wire.flush(more, in_time.earlier(until)).await;
-    wire.sent(pending - wire.pending());
-    sent.map_err(|error| Close::sending(error, &**wire, until))
+    let result = wire.flush(more, in_time.earlier(until)).await;
+    let sent = pending - wire.pending();
+    Counters::add(&context.counters.bytes_sent, sent as u64);
+    wire.sent(sent);
+    result.map_err(|error| Close::sending(error, &**wire, until))
 }

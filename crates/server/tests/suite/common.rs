@@ -76,6 +76,11 @@ pub(crate) fn converse_within(
     run(&io, &http, &[socket], stop);
     let driver = io.driver();
     assert!(!driver.is_open(socket), "the connection has ended but its socket has not");
+    assert_eq!(
+        http.totals().bytes_sent,
+        driver.sent(socket).len() as u64,
+        "what was sent is counted, and no more"
+    );
     Seen {
         text: without_dates(driver.sent(socket)),
         bytes: driver.sent(socket).to_vec(),

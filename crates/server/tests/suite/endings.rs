@@ -148,6 +148,42 @@ fn answers_before_a_file_that_has_changed_are_not_lost() {
 }
 
 #[test]
+fn of_a_file_that_its_client_does_not_take_to_the_end_only_what_was_sent_is_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "x".repeat(100_000)).unwrap();
+    let file: Arc<OwnedFd> = Arc::new(std::fs::File::open(dir.path().join("file")).unwrap().into());
+    for version in [None, Some(FileVersion::of(&rustix::fs::fstat(&file).unwrap()))] {
+        for (takes, sent) in [(Some(50_000), 50_000), (None, 100_080)] {
+            let file = file.clone();
+            let handler = move |_: &Request<'_>, response: &mut Response| {
+                let range = FileRange { file: file.clone(), offset: 0, length: 100_000 };
+                response.body(Body::File(range, version));
+            };
+            let script = Script { takes, ..Script::sends([GET]).then_ends() };
+            let seen = converse_with(handler, Stop::default(), script, |_| ());
+            let cut = u64::from(takes.is_some());
+            assert_eq!((seen.totals.bytes_sent, seen.totals.send_timeouts), (sent, cut), "{version:?}");
+        }
+    }
+}
+
+#[test]
+fn what_comes_is_counted_also_where_nobody_wants_it() {
+    let head = |body: &str| format!("POST /hello HTTP/1.1\r\nHost: a\r\n{body}\r\n\r\n");
+    for packets in [
+        [head("Content-Length: 5"), "hello".into()],
+        [head("Transfer-Encoding: chunked"), "5\r\nhello\r\n0\r\n\r\n".into()],
+        // Behind the last answer.
+        [head("Content-Length: 65537"), "hello".into()],
+        ["BAD\r\n\r\n".into(), GET.into()],
+    ] {
+        let bytes = packets.concat().len() as u64;
+        let seen = converse(Script::sends(packets.clone()).then_ends(), |_| ());
+        assert_eq!(seen.totals.bytes_received, bytes, "{packets:?}");
+    }
+}
+
+#[test]
 fn what_ends_at_its_last_request_is_counted() {
     let limits = Limits { requests_per_connection: 3, ..Limits::default() };
     let converse = |requests: usize| {
