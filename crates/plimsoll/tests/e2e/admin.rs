@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::net::{SocketAddr, TcpStream};
-use std::process::Stdio;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 
 use rustix::process::Signal;
 
 use crate::browser::chromium;
-use crate::common::{Client, MODELS, Server, bench, has, output_of, site, until};
+use crate::common::{Client, MODELS, PATIENCE, Server, bench, has, output_of, site, until};
 
 /// A server with an operator's listener, and that one's address.
 fn start(flags: &[&str]) -> (Server, SocketAddr, tempfile::TempDir) {
@@ -221,4 +223,62 @@ fn the_status_page_follows_a_server_in_a_browser() {
     let said = text.split("role=\"status\">").nth(1).unwrap().split('<').next().unwrap();
     assert!(!said.starts_with("Two looks") && !said.contains("does not answer"), "{said}");
     server.stop();
+}
+
+/// A browser that is open until the end of its test.
+struct Open(Child);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Answers one connection with the page; of one that asks for metrics it tells when it came, and when it was given up.
+fn hang(mut client: Client, page: &str, tell: &Sender<&'static str>) {
+    let mut asked = Vec::new();
+    while !asked.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        if !client.0.read(&mut byte).is_ok_and(|n| n == 1) {
+            return;
+        }
+        asked.push(byte[0]);
+    }
+    if asked.starts_with(b"GET /metrics.json ") {
+        let _ = tell.send("asked");
+        let _ = client.0.read(&mut [0]);
+        let _ = tell.send("gave up");
+    } else {
+        let head =
+            format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n\r\n", page.len());
+        client.send(head).send(page);
+    }
+}
+
+#[test]
+fn the_status_page_gives_up_on_a_server_that_hangs_and_looks_again() {
+    if !has("chromium", "chromium") {
+        return;
+    }
+    let (server, admin, _site) = start(&["--model", "reactor"]);
+    let page = Client::connect(admin).get("/status").text();
+    server.stop();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let (page, tell) = (page.clone(), tell.clone());
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            thread::spawn(move || hang(Client(stream), &page, &tell));
+        }
+    });
+    let profile = tempfile::tempdir().unwrap();
+    let mut browser = chromium(profile.path());
+    browser.arg("--remote-debugging-port=0").arg(format!("http://{address}/status"));
+    let _open = Open(browser.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    // One look at a time.
+    let seen: Vec<_> = (0..4).map(|_| told.recv_timeout(2 * PATIENCE).unwrap()).collect();
+    assert_eq!(seen, ["asked", "gave up", "asked", "gave up"]);
 }
