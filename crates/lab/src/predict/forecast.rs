@@ -60,7 +60,8 @@ pub(super) fn of(
     Ok(forecasts)
 }
 
-/// Numbers of workers to try for each pool: one, and twice as many as before, up to a worker for each connection.
+/// Numbers of workers to try for each pool beside the model's own: half of that, and then twice as many each time, up to a worker
+/// for each connection.
 fn tried(own: &Topology, connections: usize) -> Vec<usize> {
     let pools = own.pools();
     if pools == 0 {
@@ -180,6 +181,15 @@ mod tests {
         assert!((own.predicted.requests_per_second / 4_000.0 - 1.0).abs() < 0.02, "{own:?}");
         assert!(best.tuned && best.shape.workers > 64, "{best:?}");
         assert!(best.predicted.requests_per_second > 20.0 * own.predicted.requests_per_second, "{best:?}");
+    }
+
+    #[test]
+    fn from_half_of_the_models_own_number_of_workers_each_that_is_tried_is_twice_the_last() {
+        let tried_on = |model: Model, cores, connections| tried(&model.row(cores, 256), connections);
+        assert_eq!(tried_on(Model::ReactorPool, 4, 256), [2, 8, 16, 32, 64, 128]);
+        assert_eq!(tried_on(Model::ReactorPool, 1, 5), [2, 4]);
+        assert_eq!(tried_on(Model::MultiReactorPool, 4, 64), [2, 8, 16], "of 16 connections for each pool");
+        assert_eq!(tried_on(Model::Reactor, 4, 256), [0; 0]);
     }
 
     #[test]
