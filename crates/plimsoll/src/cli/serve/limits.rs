@@ -204,21 +204,60 @@ fn parse_in_flight(text: &str) -> Result<(String, InFlight), String> {
 
 #[cfg(test)]
 mod tests {
-    use engine::Model;
+    use clap::{Args, Parser};
+    use engine::{BUF_BYTES, Model, Settings};
+    use server::RATE_GRACE;
 
     use super::*;
 
-    #[test]
-    fn the_wait_is_bounded_where_the_server_finds_its_settings_unless_it_is_said() {
+    /// The flags of a command line.
+    fn flags(given: &[&str]) -> LimitFlags {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]
             limits: LimitFlags,
         }
-        let wait = |model: Model, flags: &[&str]| {
-            let line = <Line as clap::Parser>::parse_from([&["serve"], flags].concat());
-            line.limits.resolve(&model.row(4, 16)).unwrap().queue_delay
+        Line::parse_from([&["serve"], given].concat()).limits
+    }
+
+    #[test]
+    fn without_a_flag_the_bounds_are_those_of_every_server() {
+        let (flags, own) = (flags(&[]), Settings::new(Model::Reactor.row(1, 16), ([127, 0, 0, 1], 0).into()));
+        let bounds = flags.resolve(&own.topology).unwrap();
+        assert_eq!(format!("{bounds:?}"), format!("{:?}", Limits::default()));
+        assert_eq!((flags.backlog, flags.drain), (own.backlog, own.drain));
+    }
+
+    /// The word of a text that stands behind others.
+    fn behind<'a>(text: &'a str, words: &str) -> &'a str {
+        let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("{words:?} is not in {text:?}"));
+        rest.trim_start().split([' ', ',', ';', ':', '\n']).next().unwrap_or_default()
+    }
+
+    #[test]
+    fn the_help_names_the_numbers_that_are_in_the_code() {
+        let command = LimitFlags::augment_args(clap::Command::new("serve"));
+        let help = |flag: &str| {
+            let mut flags = command.get_arguments();
+            flags.find(|known| known.get_id() == flag).and_then(|known| known.get_help()).unwrap().to_string()
         };
+        let size = |text: &str, words: &str| behind(text, words).parse::<ByteSize>().unwrap().0;
+        let time = |text: &str, words: &str| humantime::parse_duration(behind(text, words)).unwrap();
+        assert_eq!(size(&help("header_bytes"), "at most"), BUF_BYTES as u64);
+        assert_eq!(size(&help("body_bytes"), "at most"), MOST_BODY.0);
+        assert_eq!(time(&help("min_rate"), "after"), RATE_GRACE);
+        assert_eq!(time(&help("queue_delay"), "[default:"), BACKSTOP);
+        let Limits { head, discard_bytes, discard_time, .. } = Limits::default();
+        assert_eq!(behind(WITHOUT_FLAG, "501 past it."), head.fields.to_string());
+        assert_eq!(size(WITHOUT_FLAG, "is read over up to"), discard_bytes);
+        assert_eq!(time(WITHOUT_FLAG, "64KiB and for"), discard_time);
+        assert_eq!(time(WITHOUT_FLAG, "read on for up to"), discard_time);
+    }
+
+    #[test]
+    fn the_wait_is_bounded_where_the_server_finds_its_settings_unless_it_is_said() {
+        let wait =
+            |model: Model, given: &[&str]| flags(given).resolve(&model.row(4, 16)).unwrap().queue_delay;
         assert_eq!(wait(Model::Auto, &[]), Some(BACKSTOP));
         assert_eq!(wait(Model::ReactorPool, &[]), None);
         assert_eq!(wait(Model::Auto, &["--queue-delay", "0s"]), None);

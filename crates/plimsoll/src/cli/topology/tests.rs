@@ -34,6 +34,20 @@ fn the_default_is_a_reactor_per_core_and_workers_as_the_work_needs() {
 }
 
 #[test]
+fn the_help_names_the_numbers_that_are_in_the_code() {
+    let command = <Flags as clap::Args>::augment_args(clap::Command::new("serve"));
+    for (flag, said) in [
+        ("reactors", format!("1 to {MOST_REACTORS} ")),
+        ("workers", format!("up to {MOST_WORKERS};")),
+        ("most_workers", format!("up to {MOST_WORKERS} [default: {MOST_ELASTIC}]")),
+        ("queue_capacity", format!("[default: {QUEUE_CAPACITY}]")),
+    ] {
+        let help = command.get_arguments().find(|known| known.get_id() == flag).unwrap().get_help().unwrap();
+        assert!(help.to_string().contains(&said), "{flag}: {help}");
+    }
+}
+
+#[test]
 fn each_model_is_its_row_and_every_axis_says_why() {
     for model in Model::ALL {
         let settled = settle(&on(*model));
