@@ -74,7 +74,7 @@ fn reactors(out: &mut String, topology: &Topology) {
         line(out, &format!("     +-- reactor {index}"), right);
         if pool {
             line(out, "     |      +-- queue", if index == 0 { "its own workers'" } else { "" });
-            line(out, &format!("     |      +-- {} workers", workers(topology)), "");
+            line(out, &format!("     |      +-- {}", workers(topology)), "");
         }
     }
     if count == 1 && !handled.is_empty() {
@@ -94,13 +94,14 @@ fn reactors(out: &mut String, topology: &Topology) {
     line(out, "     |", which);
     line(out, "   queue", &queue(topology));
     line(out, "     |", "");
-    line(out, &format!("  {} workers", workers(topology)), "handle requests, and send answers home");
+    line(out, &format!("  {}", workers(topology)), "handle requests, and send answers home");
 }
 
 fn workers(topology: &Topology) -> String {
-    match topology.is_elastic() {
-        true => format!("{} to {}", topology.workers, topology.most_workers),
-        false => topology.workers.to_string(),
+    match (topology.is_elastic(), topology.workers) {
+        (true, least) => format!("{least} to {} workers", topology.most_workers),
+        (false, 1) => "1 worker".into(),
+        (false, workers) => format!("{workers} workers"),
     }
 }
 
