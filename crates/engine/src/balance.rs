@@ -15,7 +15,8 @@ use crate::topology::Balance;
 /// reactor that has become busy is given more connections meanwhile.
 const SAMPLE: Duration = Duration::from_millis(5);
 
-/// Weight of the newest sample in the moving average of a reactor's busy share.
+/// Weight of the newest sample in the moving average of a reactor's busy share, if it is one of the shortest: a longer one
+/// weighs as much as all those together that it could have been.
 const NEWEST: f64 = 0.3;
 
 /// What a new connection is taken to add to a reactor's busy share while there is nothing to judge by.
@@ -102,10 +103,11 @@ impl Balancer {
         let passed = now.saturating_duration_since(self.sampled);
         if passed >= SAMPLE {
             self.sampled = now;
+            let weight = 1.0 - (1.0 - NEWEST).powf(passed.div_duration_f64(SAMPLE));
             for view in &mut self.reactors {
                 let busy = view.counters.meter.busy(now);
                 let share = busy.saturating_sub(view.busy).div_duration_f64(passed).min(1.0);
-                view.share += NEWEST * (share - view.share);
+                view.share += weight * (share - view.share);
                 (view.busy, view.sampled) = (busy, view.connections());
             }
         }
@@ -197,5 +199,22 @@ mod tests {
         assert_eq!(burst[0], 0, "{burst:?}");
         let burst = given(&mut balancer, 60, now);
         assert!(burst[1] > 10 && burst[2] > 10 && burst[0] < burst[1], "{burst:?}");
+    }
+
+    #[test]
+    fn what_was_long_ago_is_forgotten_though_nobody_came() {
+        let (counters, start) = (reactors(2), Instant::now());
+        let mut balancer = Balancer::new(Balance::LeastBusy, &counters, Shift::of(2), start);
+        counters[0].meter.begin(start);
+        for step in 1..=100 {
+            balancer.least_busy(2, start + SAMPLE * step);
+        }
+        // From then on the first one rests, and the other works half of the time.
+        let (turn, minute) = (start + SAMPLE * 100, Duration::from_secs(60));
+        counters[0].meter.end(turn);
+        counters[1].meter.begin(turn);
+        counters[1].meter.end(turn + minute / 2);
+        assert_eq!(balancer.choose(turn + minute), 0);
+        assert!((balancer.reactors[1].share - 0.5).abs() < 1e-6, "{}", balancer.reactors[1].share);
     }
 }
