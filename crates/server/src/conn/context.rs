@@ -24,8 +24,9 @@ use crate::log::Logger;
 use crate::metrics::{Counters, SAMPLED};
 use crate::service::Pool;
 
-/// Responses kept for the next request; one is in use from a request's head to the end of its answer.
-const SPARE: usize = 64;
+/// Most responses and errands kept for the next requests: no more than were in use at once, each from its request's head to the
+/// end of its answer.
+const SPARE: usize = 1024;
 
 /// A response whose field lines took more memory than this gives it back rather than keep it.
 const FIELDS_KEPT: usize = 4096;
@@ -89,11 +90,11 @@ impl<H: Handler> Context<H> {
             addresses,
             log,
             ids,
-            spare: RefCell::new(Vec::with_capacity(SPARE)),
+            spare: RefCell::default(),
             workers,
             routes,
             admission,
-            errands: RefCell::new(Vec::with_capacity(SPARE)),
+            errands: RefCell::default(),
             handed_over: Cell::new(0),
             leaving: Cell::new(0),
             date: RefCell::new((DateField::new(SystemTime::now()), Instant::now())),

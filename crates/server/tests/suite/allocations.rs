@@ -3,18 +3,20 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use engine::driver::epoll::Epoll;
-use engine::{Connections, Driver, Executor, Io, Service, Stop, Stream};
+use engine::{Connections, Driver, Executor, Io, Model, Service, Stop, Stream};
 use server::app::Site;
-use server::{Http, Limits};
+use server::{Body, Http, Limits, Request, Response};
 
 /// Serves one connection on this thread with the real driver, while a client on another thread sends this many
 /// requests: how often this thread allocated.
 fn allocations_of(requests: usize, file: &std::path::Path) -> u64 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let client = std::thread::spawn(move || {
+    let client = thread::spawn(move || {
         let mut stream = TcpStream::connect(address).unwrap();
         let mut answer = Vec::new();
         for _ in 0..requests {
@@ -55,6 +57,70 @@ fn a_warm_request_allocates_nothing() {
     let looks = start.elapsed().as_secs() + 1;
     assert!(many - few <= 8 * looks + 32, "5,000 requests allocated {} times", many - few);
     assert!(few < 500, "{few} allocations to start and serve 100 requests");
+}
+
+/// Connections whose requests are with the workers at the same time.
+const CLIENTS: usize = 100;
+
+/// Serves so many connections on this thread, whose requests go to workers, a number of times from all connections at once: how
+/// often this thread allocated.
+fn allocations_of_hand_offs(rounds: usize) -> u64 {
+    // No worker begins before the requests of all clients are there.
+    let (begun, may_begin) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let let_in = may_begin.clone();
+    let handler = move |_: &Request<'_>, response: &mut Response| {
+        let nth = begun.fetch_add(1, Ordering::Relaxed);
+        crate::common::until("all clients have asked", || nth < let_in.load(Ordering::Relaxed));
+        response.body(Body::Static(b"done"));
+    };
+    let topology = Model::ReactorPool.row(2, CLIENTS);
+    let http = Arc::new(Http::on(handler, Limits::default(), &topology).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect =
+        || (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap());
+    let (mut clients, accepted): (Vec<_>, Vec<_>) = (0..CLIENTS).map(|_| connect()).unzip();
+    let pool = http.pools()[0].clone();
+    let asking = thread::spawn(move || {
+        for round in 1..=rounds {
+            for client in &mut clients {
+                client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: test\r\n\r\n").unwrap();
+            }
+            let all = round * CLIENTS;
+            crate::common::until("all are handed over", || {
+                pool.counters().submitted.load(Ordering::Relaxed) == all as u64
+            });
+            may_begin.store(all, Ordering::Relaxed);
+            for client in &mut clients {
+                let mut answer = Vec::new();
+                while !answer.ends_with(b"done") {
+                    let mut byte = [0];
+                    client.read_exact(&mut byte).unwrap();
+                    answer.push(byte[0]);
+                }
+            }
+        }
+    });
+    let counted = allocation_counter::measure(|| {
+        let io = Io::new(Epoll::open(engine::Limits { sockets: CLIENTS + 4 }).unwrap());
+        let local = http.on_reactor::<Epoll>(0, &io);
+        let executor = Executor::new(CLIENTS, io.driver().unpark());
+        for (stream, peer) in accepted {
+            stream.set_nonblocking(true).unwrap();
+            let stream = Stream::new(&io, stream.into()).unwrap();
+            assert!(executor.spawn(local.serve(stream, peer, Stop::default())).is_ok());
+        }
+        let wake = || Connections::<Epoll>::end_of_turn(&local);
+        executor.run(&io, &engine::meter::Meter::default(), wake, executor.at_most(0)).unwrap();
+    });
+    asking.join().unwrap();
+    assert_eq!(http.totals().requests, (rounds * CLIENTS) as u64);
+    counted.count_total
+}
+
+#[test]
+fn a_warm_hand_off_to_a_worker_allocates_nothing() {
+    let (few, many) = (allocations_of_hand_offs(3), allocations_of_hand_offs(13));
+    assert!(many <= few + 64, "1,000 hand-offs allocated {} times", many - few);
 }
 
 #[test]
