@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -69,13 +70,17 @@ impl<S: Service> Owner<S> {
         Ok(Owner { io, local, counters: counters.clone() })
     }
 
-    /// Serves one connection to its end, on the calling thread.
+    /// Serves one connection to its end, on the calling thread. A panic is that end: it costs this connection, which the
+    /// thread has for itself, and neither the thread nor its place.
     fn serve(&self, (fd, peer): Accepted, stop: Stop) {
         Counters::count(&self.counters.accepted);
         self.counters.meter.begin(Instant::now());
-        if let Ok(stream) = Stream::new(&self.io, fd) {
-            to_its_end(self.local.serve(stream, peer, stop));
-        }
+        // Whoever panicked has said so; what it had of the connection is gone with it.
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            if let Ok(stream) = Stream::new(&self.io, fd) {
+                to_its_end(self.local.serve(stream, peer, stop));
+            }
+        }));
         self.counters.meter.end(Instant::now());
         Counters::count(&self.counters.closed);
     }

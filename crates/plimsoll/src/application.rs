@@ -150,8 +150,10 @@ impl<H: Handler> Serving<H> {
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    use server::{Body, Request, Response};
+    use engine::Class;
+    use server::{Body, Place, Request, Response};
 
     use super::*;
 
@@ -174,9 +176,7 @@ mod tests {
 
     #[test]
     fn a_handler_that_panics_costs_its_own_request_on_every_model() {
-        // Else each of them would print its stack.
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(|_| {}));
+        let _quiet = Quiet::begin();
         for model in Model::ALL {
             let moody = |request: &Request<'_>, response: &mut Response| {
                 assert!(request.head.path() != "/panic", "as it was asked to");
@@ -194,7 +194,82 @@ mod tests {
             assert_eq!(serving.totals().handler_panics, 70, "{model}");
             serving.stop().unwrap();
         }
-        std::panic::set_hook(hook);
+    }
+
+    /// Keeps panics from printing their stacks, for one test at a time.
+    struct Quiet(#[expect(dead_code, reason = "it is held")] MutexGuard<'static, ()>);
+
+    impl Quiet {
+        fn begin() -> Self {
+            static ONE: Mutex<()> = Mutex::new(());
+            let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+            std::panic::set_hook(Box::new(|_| {}));
+            Quiet(one)
+        }
+    }
+
+    impl Drop for Quiet {
+        fn drop(&mut self) {
+            // A thread that panics cannot change it.
+            if !std::thread::panicking() {
+                drop(std::panic::take_hook());
+            }
+        }
+    }
+
+    /// Panics at what it is asked about some paths before it could answer.
+    struct Nervous;
+
+    fn panic_at(request: &Request<'_>, path: &str) {
+        assert!(request.head.path() != path, "as it was asked to");
+    }
+
+    impl Handler for Nervous {
+        fn handle(&self, _: &Request<'_>, response: &mut Response) {
+            response.body(Body::Static(b"calm"));
+        }
+
+        fn place(&self, request: &Request<'_>) -> Place {
+            panic_at(request, "/place");
+            Place::Worker
+        }
+
+        fn wants_body(&self, request: &Request<'_>) -> bool {
+            panic_at(request, "/body");
+            request.head.path() == "/with-body"
+        }
+
+        fn class(&self, request: &Request<'_>) -> Class {
+            panic_at(request, "/class");
+            Class::Normal
+        }
+    }
+
+    #[test]
+    fn a_handler_that_panics_before_it_is_to_answer_costs_its_own_request_on_every_model() {
+        let _quiet = Quiet::begin();
+        for model in Model::ALL {
+            let server = Server::new(Nervous).model(*model).listen(([127, 0, 0, 1], 0));
+            let has_workers = server.present_topology().pools() > 0;
+            let serving = server.start().unwrap();
+            let mut client = TcpStream::connect(serving.address()).unwrap();
+            let mut ask = |request: &str, panics: bool| {
+                client.write_all(request.as_bytes()).unwrap();
+                let status = if panics { "500" } else { "200" };
+                let answer = answer(&mut client);
+                assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{model}: {request}: {answer}");
+            };
+            for _ in 0..3 {
+                ask("POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody", true);
+                ask("GET /place HTTP/1.1\r\nHost: a\r\n\r\n", has_workers);
+                let chunks = "Transfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n";
+                ask(&format!("POST /place HTTP/1.1\r\nHost: a\r\n{chunks}"), has_workers);
+                ask("GET /class HTTP/1.1\r\nHost: a\r\n\r\n", has_workers);
+                ask("POST /with-body HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody", false);
+            }
+            assert_eq!(serving.totals().handler_panics, if has_workers { 12 } else { 3 }, "{model}");
+            serving.stop().unwrap();
+        }
     }
 
     /// One answer with a Content-Length.

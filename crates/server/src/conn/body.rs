@@ -7,13 +7,13 @@ use std::time::Duration;
 use engine::{Buf, Error, Transport};
 use wire::{ChunkedDecoder, Framing, Reject, Status, parse_request};
 
+use super::context::Way;
 use super::delegate::delegate_cargo;
 use super::discard::{Failure, discard};
 use super::errand::Cargo;
-use super::shed::unavailable;
 use super::unsent::Wire;
 use super::{Close, Context, Persistence, Rest, flush};
-use crate::handler::{Handler, Place, Request, Response};
+use crate::handler::{Handler, Request, Response};
 use crate::metrics::Counters;
 
 /// A body that is larger than allowed.
@@ -74,16 +74,14 @@ pub(super) async fn answer<T: Transport, H: Handler>(
         Err(reject) => return Ok(Err((response, reject))),
     };
     let request = Request { head: &parsed, peer, body: &body, now: wire.now() };
-    let (place, route) = context.place(&request);
-    if place == Place::Worker {
-        let Some(ticket) = context.ticket(&request, route) else {
-            unavailable(&mut response, &context.counters.in_flight_refused);
-            return Ok(Ok((response, rest)));
-        };
-        let cargo = Cargo::new(head, body, response, peer);
-        return delegate_cargo(context, cargo, ticket).await.map(|cargo| Ok((cargo.response, rest)));
+    match context.way(&request) {
+        Ok(Way::Here(route)) => context.call(&request, &mut response, route),
+        Ok(Way::Worker(ticket)) => {
+            let cargo = Cargo::new(head, body, response, peer);
+            return delegate_cargo(context, cargo, ticket).await.map(|cargo| Ok((cargo.response, rest)));
+        }
+        Err(denial) => denial.answer(&mut response, &context.counters),
     }
-    context.call(&request, &mut response, route);
     Ok(Ok((response, rest)))
 }
 

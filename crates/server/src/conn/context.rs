@@ -9,13 +9,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use engine::histogram::Histogram;
 use engine::{Class, Error};
 use rustix::io::Errno;
-use wire::{DateField, RequestHead, Status};
+use wire::{DateField, Framing, RequestHead, Status};
 
 use super::Close;
 use super::addresses::{Addresses, Entered};
 use super::delegate::Ticket;
 use super::errand::Errand;
 use super::ids::RequestIds;
+use super::shed::Denial;
 use crate::admission::Admission;
 use crate::auto::{RouteId, Routes, Stopwatch, Took};
 use crate::handler::{Handler, Place, Request, Response};
@@ -61,6 +62,14 @@ pub(crate) struct Context<H> {
     leaving: Cell<usize>,
     /// The line, and when it has to be made anew.
     date: RefCell<(DateField, Instant)>,
+}
+
+/// Where a request is handled.
+pub(super) enum Way {
+    /// On the reactor; its route, where those are told apart.
+    Here(Option<RouteId>),
+    /// On a worker, with what it takes along.
+    Worker(Ticket),
 }
 
 /// What a context is made of.
@@ -109,33 +118,45 @@ impl<H: Handler> Context<H> {
         Some(if has_moved { again() } else { addresses.enter(peer.ip()) })
     }
 
-    /// Where a request is handled, and its route where those are told apart.
-    pub(super) fn place(&self, request: &Request<'_>) -> (Place, Option<RouteId>) {
+    /// Whether the handler wants the body of a request, if it has one and its client may make it.
+    pub(super) fn admit(&self, request: &Request<'_>) -> Result<bool, Denial> {
+        if self.admission.has_rates() {
+            let class = self.ask(|handler| handler.class(request))?;
+            let rate = self.admission.rate(request.head.path(), class, request.peer.ip(), request.now);
+            rate.map_err(Denial::TooMany)?;
+        }
+        if request.head.framing == Framing::None {
+            return Ok(false);
+        }
+        self.ask(|handler| handler.wants_body(request))
+    }
+
+    /// Where a request is handled, if there is room for it there.
+    pub(super) fn way(&self, request: &Request<'_>) -> Result<Way, Denial> {
         if self.workers.is_none() {
-            return (Place::Reactor, None);
+            return Ok(Way::Here(None));
         }
         let route = self.routes.as_ref().and_then(|routes| routes.of(request.head, request.now));
         let learned = self.routes.as_ref().zip(route).and_then(|(routes, route)| routes.place(route));
-        (learned.unwrap_or_else(|| self.handler.place(request)), route)
-    }
-
-    /// How long the client of a request has to wait, if it has made too many.
-    pub(super) fn over_rate(&self, request: &Request<'_>) -> Option<Duration> {
-        if !self.admission.has_rates() {
-            return None;
+        let place = learned.map_or_else(|| self.ask(|handler| handler.place(request)), Ok)?;
+        if place == Place::Reactor {
+            return Ok(Way::Here(route));
         }
-        let class = self.handler.class(request);
-        self.admission.rate(request.head.path(), class, request.peer.ip(), request.now).err()
+        let class = self.ask(|handler| handler.class(request))?;
+        let permit = match class {
+            // What is urgent always is let in.
+            Class::High => None,
+            _ => {
+                let permit = self.admission.enter(request.head.path(), request.peer.ip(), request.now);
+                permit.ok_or(Denial::Full)?
+            }
+        };
+        Ok(Way::Worker(Ticket { class, route, permit }))
     }
 
-    /// What a request takes along to the workers, if it is let in; what is urgent always is.
-    pub(super) fn ticket(&self, request: &Request<'_>, route: Option<RouteId>) -> Option<Ticket> {
-        let class = self.handler.class(request);
-        let permit = match class {
-            Class::High => None,
-            _ => self.admission.enter(request.head.path(), request.peer.ip(), request.now)?,
-        };
-        Some(Ticket { class, route, permit })
+    /// Asks the handler about a request. Where it panics its own state is its own affair, as in [`call`].
+    fn ask<T>(&self, question: impl FnOnce(&H) -> T) -> Result<T, Denial> {
+        catch_unwind(AssertUnwindSafe(|| question(&*self.handler))).map_err(|_| Denial::Panicked)
     }
 
     /// Lets the handler answer. If it panics the request is answered with 500; the thread and the

@@ -25,12 +25,13 @@ pub(crate) use context::{Context, Setup};
 pub(crate) use errand::Errand;
 pub(crate) use ids::RequestIds;
 
-use crate::handler::{Body, Handler, Place, Request, Response};
+use crate::handler::{Body, Handler, Request, Response};
 use crate::metrics::Counters;
+use context::Way;
 use delegate::{Ticket, delegate};
 use discard::{Failure, discard};
 use end::{Close, finish, is_head, part, refuse, turn_away};
-use shed::{too_many, unavailable};
+use shed::unavailable;
 use unsent::Wire;
 use write::{send_body, write_head};
 
@@ -206,9 +207,8 @@ fn take_turn<T: Transport, H: Handler>(
     };
     let now = wire.now();
     let request = Request { head: &head, peer, body: &[], now };
-    let over_rate = context.over_rate(&request);
-    let wants_body =
-        head.framing != Framing::None && over_rate.is_none() && context.handler.wants_body(&request);
+    let admitted = context.admit(&request);
+    let wants_body = matches!(admitted, Ok(true));
     // Requests that came in before the stop are still answered.
     let stops = stop.is_set() && wire.input().len() == length;
     let persistence = persistence(context, &head, wants_body, answers, stops);
@@ -216,23 +216,15 @@ fn take_turn<T: Transport, H: Handler>(
     let rest = Rest { body: head.framing, head_only: head.method == Method::Head, persistence, until };
     // Chunks that make no sense are refused whatever the request is, and whether or not they have come by now. A client that
     // waits for a 100 sends none.
-    let is_read_first = head.framing == Framing::Chunked && over_rate.is_none() && !head.expects_continue;
+    let is_read_first = head.framing == Framing::Chunked && admitted.is_ok() && !head.expects_continue;
     if wants_body || is_read_first {
         return Turn::Body(length, rest, wants_body);
     }
     let mut response = context.begin(Some(&head), peer, now);
-    if let Some(wait) = over_rate {
-        too_many(&mut response, wait, &context.counters.rate_limited);
-        wire.consume(length);
-        return Turn::Answered(response, rest);
-    }
-    let (place, route) = context.place(&request);
-    if place == Place::Reactor {
-        context.call(&request, &mut response, route);
-    } else if let Some(ticket) = context.ticket(&request, route) {
-        return Turn::Delegated(length, rest, response, ticket);
-    } else {
-        unavailable(&mut response, &context.counters.in_flight_refused);
+    match admitted.and_then(|_| context.way(&request)) {
+        Ok(Way::Here(route)) => context.call(&request, &mut response, route),
+        Ok(Way::Worker(ticket)) => return Turn::Delegated(length, rest, response, ticket),
+        Err(denial) => denial.answer(&mut response, &context.counters),
     }
     wire.consume(length);
     Turn::Answered(response, rest)
