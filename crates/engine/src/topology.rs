@@ -3,6 +3,8 @@
 mod contradiction;
 mod model;
 
+use std::io;
+
 pub use contradiction::Contradiction;
 pub use model::Model;
 
@@ -93,6 +95,19 @@ impl Topology {
     /// Whether the number of reactors that work follows the processors that may be used.
     pub fn follows_processors(&self) -> bool {
         self.most_reactors > 0 && self.rebalances()
+    }
+
+    /// The same on epoll, if it is on io_uring and `probe` says that this is not to be had here; and then why.
+    ///
+    /// [`probe`](crate::driver::uring::probe) asks the kernel.
+    pub fn on_what_is_there(self, probe: impl FnOnce() -> io::Result<()>) -> (Self, Option<io::Error>) {
+        match self.driver {
+            Kind::Uring => match probe() {
+                Ok(()) => (self, None),
+                Err(error) => (Topology { driver: Kind::Epoll, ..self }, Some(error)),
+            },
+            Kind::Blocking | Kind::Epoll => (self, None),
+        }
     }
 
     /// Threads that handle requests.
@@ -274,5 +289,26 @@ axis! {
         Lifo = "lifo",
         /// In the order it came; the latest first once the queue has not been empty for 100 ms, when the oldest come too late.
         Adaptive = "adaptive",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epoll_does_the_work_where_io_uring_is_not_to_be_had() {
+        let refuse = || Err(io::ErrorKind::PermissionDenied.into());
+        let row = Model::ProactorPool.row(2, 100);
+        let (topology, why) = row.on_what_is_there(refuse);
+        assert_eq!(topology, Topology { driver: Kind::Epoll, ..row });
+        assert_eq!(why.unwrap().kind(), io::ErrorKind::PermissionDenied);
+        let (topology, why) = row.on_what_is_there(|| Ok(()));
+        assert!(topology == row && why.is_none());
+        for model in [Model::Auto, Model::ThreadPool] {
+            let row = model.row(2, 100);
+            let (topology, why) = row.on_what_is_there(|| panic!("nobody asks for it"));
+            assert!(topology == row && why.is_none());
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::driver::uring;
 use engine::host::{self, Cores, Memory};
 use engine::{Model, Running, Settings, Topology};
 use server::log::{AccessLog, Destination, Format};
@@ -33,6 +34,15 @@ fn of_model(model: Model) -> Topology {
     let (descriptors, memory) = (host::descriptor_limit(), Memory::detect());
     let (connections, _) = host::connections(descriptors, memory, row.reactors, row.most_reactors);
     row.sharing(connections)
+}
+
+/// A topology as this kernel can have it; what it cannot have is said.
+fn available(topology: Topology, uring: fn() -> io::Result<()>) -> Topology {
+    let (topology, refused) = topology.on_what_is_there(uring);
+    if let Some(error) = refused {
+        tracing::warn!(%error, "io_uring is not to be had here: epoll does the work");
+    }
+    topology
 }
 
 impl<H: Handler> Server<H> {
@@ -89,19 +99,26 @@ impl<H: Handler> Server<H> {
         Server { request_ids: true, ..self }
     }
 
-    /// Starts to serve, in threads of its own.
+    /// Starts to serve, in threads of its own; on epoll, with a warning, where the topology is on io_uring and the kernel has
+    /// none for this process.
     ///
     /// # Errors
     /// The topology contradicts itself, the address cannot be listened on, or a thread cannot be started.
     pub fn start(self) -> io::Result<Serving<H>> {
+        self.start_where(uring::probe)
+    }
+
+    /// The same, where this is what comes of asking for io_uring.
+    fn start_where(self, uring: fn() -> io::Result<()>) -> io::Result<Serving<H>> {
         let Server { handler, topology, limits, address, drain, log, request_ids } = self;
+        let topology = available(topology, uring);
         let log = log.map(|(to, format)| AccessLog::start(to, format, topology.owners())).transpose()?;
         let http = Http::on(handler, limits, &topology)?.with_log(log).with_request_ids(request_ids);
         let http = Arc::new(http);
         let settings =
             Settings { drain, send_time: Some(limits.send_time), ..Settings::new(topology, address) };
         let running = engine::start(&settings, http.clone())?;
-        Ok(Serving { running, http })
+        Ok(Serving { topology, running, http })
     }
 
     /// Serves until SIGTERM or SIGINT comes; then lets the requests under way finish.
@@ -119,6 +136,7 @@ impl<H: Handler> Server<H> {
 
 /// An application that is being served.
 pub struct Serving<H> {
+    topology: Topology,
     running: Running,
     http: Arc<Http<H>>,
 }
@@ -127,6 +145,11 @@ impl<H: Handler> Serving<H> {
     /// Where clients can connect.
     pub fn address(&self) -> SocketAddr {
         self.running.address()
+    }
+
+    /// The threads that serve it; not on io_uring where that could not be had.
+    pub fn topology(&self) -> Topology {
+        self.topology
     }
 
     /// What has been counted so far.
@@ -152,7 +175,7 @@ mod tests {
     use std::net::TcpStream;
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    use engine::Class;
+    use engine::{Class, Kind};
     use server::{Body, Place, Request, Response};
 
     use super::*;
@@ -170,6 +193,22 @@ mod tests {
             client.read_to_string(&mut answer).unwrap();
             assert!(answer.ends_with("you asked for /tea"), "{model}: {answer}");
             assert_eq!(serving.totals().requests, 1);
+            serving.stop().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_refuses_io_uring_has_epoll() {
+        let page = |_: &Request<'_>, response: &mut Response| {
+            response.body(Body::Static(b"tea"));
+        };
+        for model in [Model::Proactor, Model::ProactorPool] {
+            let server = Server::new(page).model(model).listen(([127, 0, 0, 1], 0));
+            let serving = server.start_where(|| Err(io::ErrorKind::PermissionDenied.into())).unwrap();
+            assert_eq!(serving.topology().driver, Kind::Epoll, "{model}");
+            let mut client = TcpStream::connect(serving.address()).unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+            assert!(answer(&mut client).ends_with("tea"), "{model}");
             serving.stop().unwrap();
         }
     }

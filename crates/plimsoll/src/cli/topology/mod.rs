@@ -91,11 +91,10 @@ impl Flags {
             *topology = Topology { driver, ..Model::ReusePort.row(host.cores.usable(), 0) };
         }
         let mut why = from(self.driver.is_some(), "--driver");
-        if topology.driver == Kind::Uring
-            && let Err(error) = (host.uring)()
-        {
+        let (there, refused) = topology.on_what_is_there(host.uring);
+        *topology = there;
+        if let Some(error) = refused {
             settled.warnings.push(format!("io_uring is not to be had here ({error}): {model} runs on epoll"));
-            settled.topology.driver = Kind::Epoll;
             why = "io_uring is not to be had here".into();
         }
         settled.choices.push(choice("driver", settled.topology.driver, why));
