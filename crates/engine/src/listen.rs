@@ -45,8 +45,8 @@ pub(crate) fn begin(socket: &OwnedFd, backlog: u32) -> rustix::io::Result<()> {
 /// Has the kernel drop connections whose client acknowledges nothing, or keeps its window closed, for so long while there is
 /// something for it (tcp(7), `TCP_USER_TIMEOUT`). Accepted sockets inherit it, and keep it when they are closed.
 pub(crate) fn limit_send_time(sockets: &[OwnedFd], time: Duration) -> rustix::io::Result<()> {
-    // 0 would be the kernel's own limits.
-    let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
+    // 0 would be the kernel's own limits, and it takes no more than 24 days.
+    let millis = time.as_millis().clamp(1, i32::MAX as u128) as u32;
     sockets.iter().try_for_each(|socket| rustix::net::sockopt::set_tcp_user_timeout(socket, millis))
 }
 

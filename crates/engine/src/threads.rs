@@ -276,8 +276,8 @@ impl<S: Service> Threads<S> {
             closing.set();
             interrupts.close();
             crew.close();
-            let limit = Instant::now() + self.drain;
-            while live() > 0 && Instant::now() < limit {
+            let limit = io.deadline(self.drain);
+            while live() > 0 && !limit.has_passed(io.now()) {
                 io.sleep(io.deadline(Duration::from_millis(5))).await;
             }
             let cut = interrupts.cut();

@@ -136,6 +136,9 @@ impl Topology {
 /// Requests that may wait for a worker, in each pool, by default.
 pub const QUEUE_CAPACITY: usize = 16_384;
 
+/// Most requests that may wait for a worker, in each pool: room for them is reserved at the start.
+pub const MOST_QUEUE_CAPACITY: usize = 1 << 20;
+
 /// Most workers of a pool.
 pub const MOST_WORKERS: usize = 4096;
 

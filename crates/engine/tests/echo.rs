@@ -3,10 +3,12 @@
 mod common;
 
 use std::io::{Read, Write};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use common::{connect, end, expect_echo, expect_refusal, start, sum, until};
-use engine::Spread;
+use common::{Echo, connect, end, expect_echo, expect_refusal, start, sum, until};
+use engine::{Kind, Model, Settings, Spread};
 
 const SPREADS: [(usize, Spread); 4] =
     [(1, Spread::ReusePort), (3, Spread::ReusePort), (1, Spread::Acceptor), (3, Spread::Acceptor)];
@@ -61,6 +63,19 @@ fn a_full_reactor_refuses_and_recovers() {
             next.read_exact(&mut back).is_ok() && &back == b"back"
         });
         end(running);
+    }
+}
+
+#[test]
+fn a_drain_without_end_is_over_when_nobody_is_left() {
+    for model in Model::ALL.iter().filter(|model| model.row(2, 10).driver != Kind::Uring) {
+        let topology = model.row(2, 10);
+        let address = ([127, 0, 0, 1], 0).into();
+        let settings = Settings { drain: Duration::MAX, ..Settings::new(topology, address) };
+        let running = engine::start(&settings, Arc::new(Echo)).unwrap();
+        expect_echo(&mut connect(&running), b"hello");
+        let counters = end(running);
+        assert_eq!(sum(&counters, |one| &one.closed), 1, "{model}");
     }
 }
 

@@ -46,7 +46,7 @@ struct Line {
 /// How long a request may wait where the latest go first: once the oldest has waited for a while, the queue has not been
 /// empty for that long.
 pub(crate) fn longest(target: Duration) -> Duration {
-    INTERVAL.max(2 * target)
+    INTERVAL.max(target.saturating_mul(2))
 }
 
 impl QueueDelay {
@@ -108,7 +108,7 @@ impl Line {
         }
         let shortest = self.shortest.swap(u64::MAX, Relaxed);
         self.seen.store(0, Relaxed);
-        self.is_standing.store(shortest > target.as_micros() as u64, Relaxed);
+        self.is_standing.store(u128::from(shortest) > target.as_micros(), Relaxed);
     }
 
     /// Counts a wait; whether it is too long.
@@ -122,7 +122,7 @@ impl Line {
             }
             return false;
         }
-        self.is_standing.load(Relaxed) && waited > 2 * target
+        self.is_standing.load(Relaxed) && waited > target.saturating_mul(2)
     }
 }
 
@@ -186,6 +186,14 @@ mod tests {
         for (overload, burst) in [(0, 310), (1000, 1500)] {
             assert!(turned_away(overload, 300, 50) > 150);
             assert_eq!(turned_away(burst, 40, 0), 0);
+        }
+    }
+
+    #[test]
+    fn a_wait_without_end_turns_nobody_away() {
+        for order in Order::ALL {
+            let delay = QueueDelay::new(Duration::MAX, *order);
+            assert!((0..200).all(|nth| !delay.at(Class::Normal, 1000 * MS, nth * MS)), "{order}");
         }
     }
 

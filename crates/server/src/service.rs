@@ -90,7 +90,7 @@ impl<H: Handler> Http<H> {
     /// Serves `handler` with the reactors and workers of a topology.
     ///
     /// # Errors
-    /// A worker's thread cannot be started.
+    /// The topology contradicts itself, or a worker's thread cannot be started.
     pub fn on(handler: H, limits: Limits, topology: &Topology) -> io::Result<Self> {
         Http::on_with(handler, limits, topology, &Rules::default())
     }
@@ -98,8 +98,9 @@ impl<H: Handler> Http<H> {
     /// The same, with rules about who is let in.
     ///
     /// # Errors
-    /// A worker's thread cannot be started.
+    /// The topology contradicts itself, or a worker's thread cannot be started.
     pub fn on_with(handler: H, limits: Limits, topology: &Topology, rules: &Rules) -> io::Result<Self> {
+        topology.check().map_err(io::Error::other)?;
         let mut http = Http::new(handler, limits, topology.owners());
         for index in 0..topology.pools() {
             let (handler, abandoned, head) = (http.handler.clone(), http.abandoned.clone(), limits.head);
@@ -294,6 +295,15 @@ mod tests {
         while limit() != 256 {
             assert!(Instant::now() < patience, "the bound stays at {}", limit());
             thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_topology_that_makes_no_sense_is_refused_before_there_is_anything_of_it() {
+        let row = Model::ReactorPool.row(4, 16);
+        let handler = |_: &Request<'_>, _: &mut Response| ();
+        for topology in [Topology { queue_capacity: usize::MAX, ..row }, Topology { reactors: 0, ..row }] {
+            assert!(Http::on(handler, Limits::default(), &topology).is_err(), "{topology:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Which combinations of values make no sense, each with the reason and what to do instead.
 
-use super::{Kind, Order, Queue, Spread, Topology};
+use super::{Kind, MOST_QUEUE_CAPACITY, Order, Queue, Spread, Topology};
 
 /// Two values that cannot be had together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +28,6 @@ impl Topology {
     /// That combination.
     pub fn check(&self) -> Result<(), Contradiction> {
         let blocking = self.driver == Kind::Blocking;
-        let refuse = |axis, value: &dyn ToString, reason: &str| {
-            Err(Contradiction { axis, value: value.to_string(), reason: reason.into() })
-        };
         if blocking && self.workers == 0 {
             return refuse(
                 "workers",
@@ -54,6 +51,16 @@ impl Topology {
                 &self.rebalance,
                 "a number of reactors that follows the processors needs connections that move; use on, or --reactors N",
             );
+        }
+        self.check_queue(blocking)
+    }
+
+    /// The same of what holds the work that waits, and of its order.
+    fn check_queue(&self, blocking: bool) -> Result<(), Contradiction> {
+        let is_there = self.workers > 0 && self.queue != Queue::None;
+        if is_there && !(1..=MOST_QUEUE_CAPACITY).contains(&self.queue_capacity) {
+            let reason = format!("must be 1 to {MOST_QUEUE_CAPACITY}");
+            return refuse("queue-capacity", &self.queue_capacity, &reason);
         }
         if self.queue == Queue::Stealing && self.most_workers > self.workers && !blocking {
             return refuse(
@@ -86,6 +93,10 @@ impl Topology {
     }
 }
 
+fn refuse(axis: &'static str, value: &dyn ToString, reason: &str) -> Result<(), Contradiction> {
+    Err(Contradiction { axis, value: value.to_string(), reason: reason.into() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +121,9 @@ mod tests {
             (Topology { reactors: 0, ..pool }, "reactors"),
             (Topology { most_reactors: 2, ..pool }, "rebalance"),
             (Topology { queue: Queue::None, ..pool }, "queue"),
+            (Topology { queue_capacity: 0, ..pool }, "queue-capacity"),
+            (Topology { queue_capacity: MOST_QUEUE_CAPACITY + 1, ..pool }, "queue-capacity"),
+            (Topology { queue_capacity: usize::MAX, ..threads }, "queue-capacity"),
             (Topology { queue: Queue::Stealing, most_workers: 64, ..pool }, "queue"),
             (Topology { queue: Queue::Stealing, order: Order::Lifo, ..pool }, "order"),
             (Topology { queue: Queue::Stealing, order: Order::Priority, ..pool }, "order"),
@@ -117,6 +131,18 @@ mod tests {
             (Topology { queue: Queue::LockFree, order: Order::Adaptive, ..pool }, "order"),
         ] {
             assert_eq!(topology.check().unwrap_err().axis, axis, "{topology:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_holds_as_many_as_it_may_at_most_and_one_that_is_not_there_has_no_bound() {
+        for topology in [
+            Topology { queue_capacity: 1, ..Model::ReactorPool.row(2, 100) },
+            Topology { queue_capacity: MOST_QUEUE_CAPACITY, ..Model::ThreadPool.row(2, 100) },
+            Topology { queue_capacity: 0, ..Model::Reactor.row(2, 100) },
+            Topology { queue_capacity: usize::MAX, ..Model::ThreadPerConnection.row(2, 100) },
+        ] {
+            assert_eq!(topology.check(), Ok(()), "{topology:?}");
         }
     }
 }

@@ -245,7 +245,7 @@ fn persistence<H: Handler>(
     if is_cut_short {
         Counters::count(&context.counters.bodies_not_discarded);
     }
-    let is_last_allowed = answers + 1 == limits.requests_per_connection;
+    let is_last_allowed = answers.saturating_add(1) == limits.requests_per_connection;
     if is_last_allowed {
         Counters::count(&context.counters.last_requests);
     }

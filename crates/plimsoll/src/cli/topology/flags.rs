@@ -50,7 +50,7 @@ pub(crate) struct Flags {
     /// --queue-delay where most requests are of it. May be repeated
     #[arg(long, value_name = "PATH=CLASS", value_parser = parse_class)]
     pub(in super::super) class: Vec<(String, Class)>,
-    /// Requests (or, with --driver blocking, connections) that may wait in each pool; the next one gets 503
+    /// Requests (or, with --driver blocking, connections) that may wait in each pool, up to 1048576; the next one gets 503
     /// [default: 16384]
     #[arg(long, value_name = "N")]
     pub(super) queue_capacity: Option<usize>,

@@ -1,12 +1,12 @@
 //! From flags to a topology: the model's row, what overrides it, and why each value is what it is.
 
+mod connections;
 mod diagram;
 mod flags;
 mod parse;
 
 use anyhow::{Result, bail, ensure};
-use bytesize::ByteSize;
-use engine::host::{self, Bound, Cores, Memory, descriptor_limit};
+use engine::host::{self, Cores, Memory, descriptor_limit};
 use engine::topology::{MOST_ELASTIC, MOST_REACTORS, MOST_WORKERS, Order, QUEUE_CAPACITY, Queue};
 use engine::{Kind, Model, Rebalance, Spread, Topology};
 
@@ -292,55 +292,6 @@ impl Flags {
         ]);
         Ok(())
     }
-
-    fn connections(&self, settled: &mut Settled, host: &Host) -> Result<()> {
-        let topology = &mut settled.topology;
-        // Threads share one bound; reactors have one each.
-        let parts = topology.reactors.max(1);
-        let (connections, why) = match self.connections {
-            Some(0) => bail!("--connections 0: must be at least 1"),
-            Some(n) if n as u64 * parts as u64 > i32::MAX as u64 => bail!(
-                "--connections {n}: {parts} reactors cannot hold that many; a process has at most {} descriptors",
-                i32::MAX
-            ),
-            Some(n) => {
-                if n as u64 * parts as u64 > host.memory.connections(parts, parts) {
-                    let most = ByteSize(n as u64 * parts as u64 * host::CONNECTION_BYTES).display().iec();
-                    let memory = memory(host);
-                    let text = format!("--connections {n}: they may come to {most}, more than {memory}");
-                    settled.warnings.push(text);
-                }
-                (n, "--connections".into())
-            }
-            None => {
-                let (connections, bound) =
-                    host::connections(host.descriptors, host.memory, parts, topology.most_reactors);
-                *topology = topology.sharing(connections);
-                let why = match (bound, host.descriptors) {
-                    (Bound::Descriptors, Some(limit)) => {
-                        format!("from the limit of {limit} descriptors (ulimit -n)")
-                    }
-                    (Bound::Memory, _) => format!("with two buffers each, {}", memory(host)),
-                    _ => "the default".into(),
-                };
-                (connections, why)
-            }
-        };
-        topology.connections = connections;
-        let whose = match (topology.driver, topology.most_connections) {
-            (Kind::Blocking, _) => "for all threads".into(),
-            (_, 0) => "per reactor".into(),
-            (_, all) => format!("per reactor, {all} in all"),
-        };
-        settled.choices.push(choice("connections", format!("{connections} {whose}"), why));
-        Ok(())
-    }
-}
-
-/// What connections may take of the memory.
-fn memory(host: &Host) -> String {
-    let whose = if host.memory.is_limited { "limit of the cgroup" } else { "of the host" };
-    format!("half of the memory ({}, {whose})", ByteSize(host.memory.bytes).display().iec())
 }
 
 impl Settled {

@@ -288,6 +288,42 @@ fn what_makes_no_sense_is_refused_with_the_reason() {
 }
 
 #[test]
+fn the_largest_number_of_each_flag_is_refused_and_not_wrapped_around() {
+    let pool = || on(Model::ReactorPool);
+    for n in [1 << 41, 1 << 62, 1 << 63, usize::MAX] {
+        for flags in [
+            Flags { connections: Some(n), ..on(Model::ReusePort) },
+            Flags { connections: Some(n), ..on(Model::ThreadPool) },
+            Flags { queue_capacity: Some(n), ..pool() },
+            Flags { queue_capacity: Some(n), ..on(Model::ThreadPool) },
+            Flags { reactors: Some(n), ..on(Model::ReusePort) },
+            Flags { workers: number(n), ..pool() },
+            Flags { most_workers: Some(n), ..on(Model::Auto) },
+        ] {
+            assert!(flags.resolve_on(&HOST).is_err(), "{flags:?}");
+        }
+    }
+    let largest = Flags { queue_capacity: Some(1 << 20), ..pool() };
+    assert_eq!(settle(&largest).topology.queue_capacity, 1 << 20);
+    let refused = Flags { queue_capacity: Some((1 << 20) + 1), ..pool() }.resolve_on(&HOST);
+    assert_eq!(refused.err().unwrap().to_string(), "--queue-capacity 1048577: must be 1 to 1048576");
+}
+
+#[test]
+fn connections_for_which_there_is_no_memory_at_all_are_refused() {
+    let host = Host { memory: Memory { bytes: 1 << 30, is_limited: true }, ..HOST };
+    let many = Flags { connections: Some(1 << 20), reactors: Some(1), ..on(Model::Reactor) };
+    assert_eq!(
+        many.resolve_on(&host).err().unwrap().to_string(),
+        "--connections 1048576: 3.0 GiB are reserved for them at the start, more than the memory (1.0 GiB, limit of \
+         the cgroup)"
+    );
+    // Threads reserve nothing.
+    let threads = Flags { connections: Some(1 << 20), ..on(Model::ThreadPool) };
+    assert!(threads.resolve_on(&host).is_ok());
+}
+
+#[test]
 fn few_descriptors_still_leave_one_connection() {
     let settled = Flags::default().resolve_on(&Host { descriptors: Some(16), ..HOST }).unwrap();
     assert_eq!(settled.topology.connections, 1);
