@@ -70,7 +70,7 @@ pub(crate) struct Reactor<S> {
 impl<S: Service> Reactor<S> {
     /// Runs on the calling thread until stopped and drained; calls `up` when it serves.
     pub(crate) fn run<D: Driver>(self, up: &dyn Fn()) -> io::Result<()> {
-        self.cpu.map_or(Ok(()), |cpu| host::pin(&[cpu]))?;
+        self.cpu.map_or(Ok(()), stay_on)?;
         let capacity = self.places.capacity();
         let io = Io::new(D::open(Limits { sockets: capacity + BESIDE })?);
         let local = self.service.on_reactor(self.index, &io);
@@ -129,6 +129,11 @@ impl<S: Service> Reactor<S> {
         ended??;
         io.close()
     }
+}
+
+/// Keeps the calling thread on a processor.
+fn stay_on(cpu: usize) -> io::Result<()> {
+    host::pin(&[cpu]).map_err(|error| io::Error::new(error.kind(), format!("processor {cpu}: {error}")))
 }
 
 impl Source {

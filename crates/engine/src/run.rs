@@ -18,7 +18,7 @@ use crate::driver::uring::Uring;
 use crate::host;
 use crate::inbox::Inbox;
 use crate::join;
-use crate::listen::{BACKLOG, limit_send_time, listen_and_bind, local_address};
+use crate::listen::{BACKLOG, Listeners, local_address};
 use crate::lookout::Lookout;
 use crate::meter::Counters;
 use crate::places::Places;
@@ -98,16 +98,19 @@ enum Report {
 /// The topology contradicts itself, the address cannot be listened on, a thread cannot be started, or it cannot get
 /// what it needs.
 pub fn start<S: Service>(settings: &Settings, service: Arc<S>) -> io::Result<Running> {
-    settings.topology.check().map_err(io::Error::other)?;
+    start_on(settings, settings.listen()?, service)
+}
+
+/// The same, on what these settings already listen on.
+///
+/// # Errors
+/// A thread cannot be started, or it cannot get what it needs.
+pub fn start_on<S: Service>(
+    settings: &Settings,
+    Listeners(listeners): Listeners,
+    service: Arc<S>,
+) -> io::Result<Running> {
     let topology = &settings.topology;
-    let (listeners, later) = match topology.spread {
-        Spread::ReusePort => (topology.reactors, topology.owners() - topology.reactors),
-        Spread::Acceptor | Spread::Shared => (1, 0),
-    };
-    let listeners = listen_and_bind(settings.address, listeners, later, settings.backlog)?;
-    if let Some(time) = settings.send_time {
-        limit_send_time(&listeners, time)?;
-    }
     let (report, reports) = mpsc::channel();
     let mut running = Running {
         address: local_address(&listeners[0])?,

@@ -82,6 +82,28 @@ fn a_taken_port_is_a_failed_run_and_not_bad_usage() {
 }
 
 #[test]
+fn a_thread_that_cannot_start_is_not_blamed_on_the_address() {
+    let here = engine::host::processors()[0];
+    // The process may run on the first of them; no host has the other.
+    let cpus = format!("{here},1023");
+    let (code, said) = failure(&[
+        "serve",
+        "/tmp",
+        "--listen",
+        "127.0.0.1:0",
+        "--model",
+        "reuseport",
+        "--reactors",
+        "2",
+        "--cpus",
+        &cpus,
+    ]);
+    let expected =
+        "plimsoll: cannot start the server's threads: processor 1023: Invalid argument (os error 22)\n";
+    assert_eq!((code, said.as_str()), (1, expected));
+}
+
+#[test]
 fn two_servers_do_not_share_a_port_unnoticed() {
     let site = site();
     let first = Server::start(site.path(), &["--model", "reuseport", "--reactors", "2"]);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use engine::{Model, Running, Settings, Stop};
+use engine::{Model, Running, Service, Settings, Stop};
 use plimsoll::signals::Watch;
 use server::app::{Admin, Classes, Links, Site};
 use server::{Handler, Http, Limits, Monitor, Totals};
@@ -97,9 +97,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let LimitFlags { backlog, drain, .. } = args.limits;
     let send_time = Some(limits.send_time);
     let settings = Settings { backlog, drain, send_time, cpus, ..Settings::new(topology, args.listen) };
-    let running = engine::start(&settings, http.clone()).with_context(|| {
-        format!("cannot listen on {}: choose another with --listen ADDRESS:PORT", args.listen)
-    })?;
+    let running = start(&settings, "--listen", http.clone())?;
     let monitor = Monitor::new(http.clone(), topology, &running)
         .with_work(|application| application.inner().achieved());
     let admin = args.admin.map(|address| start_admin(address, monitor, running.stop())).transpose()?;
@@ -157,8 +155,15 @@ fn start_admin<H: Handler>(
     let drain = Duration::from_millis(100);
     // The operator is let in whatever happens.
     let settings = Settings { backlog: 128, drain, memory: None, ..Settings::new(topology, address) };
-    Ok(engine::start(&settings, Arc::new(http))
-        .with_context(|| format!("cannot listen on {address}: choose another with --admin ADDRESS:PORT"))?)
+    Ok(start(&settings, "--admin", Arc::new(http))?)
+}
+
+/// Listens where a flag says, and starts the threads.
+fn start<S: Service>(settings: &Settings, flag: &str, service: Arc<S>) -> anyhow::Result<Running> {
+    let listeners = settings.listen().with_context(|| {
+        format!("cannot listen on {}: choose another with {flag} ADDRESS:PORT", settings.address)
+    })?;
+    engine::start_on(settings, listeners, service).context("cannot start the server's threads")
 }
 
 fn stop_admin(admin: engine::Running) -> anyhow::Result<()> {
