@@ -104,6 +104,27 @@ fn a_thread_that_cannot_start_is_not_blamed_on_the_address() {
 }
 
 #[test]
+fn what_is_explained_is_what_would_be_served() {
+    let (code, said) = failure(&["serve", "--explain", "--header-bytes", "1B"]);
+    assert_eq!((code, said.as_str()), (2, "plimsoll: --header-bytes 1 B: must be 64 B to 16.0 KiB\n"));
+    let (code, said) =
+        failure(&["serve", "--explain", "--model", "reactor-pool", "--queue-capacity", "1000000000000"]);
+    assert_eq!(
+        (code, said.as_str()),
+        (2, "plimsoll: --queue-capacity 1000000000000: must be 1 to 1048576\n")
+    );
+    let flags = ["--model", "reactor", "--in-flight", "/=1", "--queue-delay", "1s", "--work-mode", "spin"];
+    let output = plimsoll().args(["serve", "--explain"]).args(flags).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let warned: Vec<&str> = said.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    assert_eq!(
+        (output.status.code(), warned),
+        (Some(0), vec!["--in-flight", "--queue-delay", "--work-mode"]),
+        "{said}"
+    );
+}
+
+#[test]
 fn two_servers_do_not_share_a_port_unnoticed() {
     let site = site();
     let first = Server::start(site.path(), &["--model", "reuseport", "--reactors", "2"]);

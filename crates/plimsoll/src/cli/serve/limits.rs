@@ -7,7 +7,6 @@ use engine::Topology;
 use engine::listen::BACKLOG;
 use server::{InFlight, Limits, Rate, Rules};
 
-use crate::cli::say;
 use crate::cli::topology::Choice;
 use crate::cli::value::of_path;
 
@@ -110,22 +109,28 @@ impl LimitFlags {
         (topology.pools() > 0).then(|| Choice { setting: "queue-delay", value, why: why.into() })
     }
 
-    /// Who is let in, by a server with so many pools of workers.
-    pub(super) fn rules(&self, pools: usize) -> Rules {
-        if pools == 0 && !self.in_flight.is_empty() {
-            say!("plimsoll: warning: --in-flight has no effect: no requests go to workers in this model");
-        }
+    /// What was asked for and has no effect with this topology.
+    pub(super) fn warnings(&self, topology: &Topology) -> Vec<String> {
+        let waits = self.queue_delay(topology).0.is_some();
+        let asked = [
+            (
+                !self.in_flight.is_empty(),
+                "--in-flight has no effect: no requests go to workers in this model",
+            ),
+            (waits, "--queue-delay has no effect: no requests wait for workers in this model"),
+        ];
+        let ignored = asked.iter().filter(|(asked, _)| *asked && topology.pools() == 0);
+        ignored.map(|(_, why)| (*why).to_owned()).collect()
+    }
+
+    /// Who is let in.
+    pub(super) fn rules(&self) -> Rules {
         Rules { rates: self.rate_limit.clone(), in_flight: self.in_flight.clone() }
     }
 
     /// The bounds, for a server with this topology.
     pub(super) fn resolve(&self, topology: &Topology) -> anyhow::Result<Limits> {
         let (queue_delay, _) = self.queue_delay(topology);
-        if topology.pools() == 0 && queue_delay.is_some() {
-            say!(
-                "plimsoll: warning: --queue-delay has no effect: no requests wait for workers in this model"
-            );
-        }
         let most = engine::BUF_BYTES as u64;
         anyhow::ensure!(
             (64..=most).contains(&self.header_bytes.0),
@@ -278,5 +283,15 @@ mod tests {
         for bad in ["10", "api=10", "/=0", "/=1.5", "/=automatic", "/="] {
             assert!(parse_in_flight(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn what_has_no_effect_without_workers_is_said() {
+        let bounds = flags(&["--in-flight", "/=20", "--queue-delay", "20ms"]);
+        assert_eq!(bounds.warnings(&Model::ReactorPool.row(4, 16)), [""; 0]);
+        let warnings = bounds.warnings(&Model::Reactor.row(4, 16));
+        assert!(warnings[0].starts_with("--in-flight has no effect"), "{warnings:?}");
+        assert!(warnings[1].starts_with("--queue-delay has no effect"), "{warnings:?}");
+        assert!(flags(&["--queue-delay", "0s"]).warnings(&Model::Reactor.row(4, 16)).is_empty());
     }
 }

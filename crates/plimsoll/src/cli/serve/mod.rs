@@ -72,7 +72,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let Settled { topology, cpus, mut choices, warnings } =
         args.topology.resolve().map_err(Failure::usage)?;
-    for warning in &warnings {
+    let limits = args.limits.resolve(&topology).map_err(Failure::usage)?;
+    let business = args.work.resolve().map_err(Failure::usage)?;
+    for warning in [warnings, args.limits.warnings(&topology), args.work.warnings()].concat() {
         say!("plimsoll: warning: {warning}");
     }
     choices.extend(args.limits.choice(&topology));
@@ -80,7 +82,6 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         print(format_args!("{}\n{}", topology::diagram(&topology), table(&choices)))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let limits = args.limits.resolve(&topology).map_err(Failure::usage)?;
     let site = args.site.open(&args.dir, &topology).map_err(Failure::usage)?;
     let door = site::kept_by(site.root());
     // Before the first thread starts, so that no signal is missed.
@@ -89,9 +90,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     // Likewise, so that all threads are restricted.
     let sandbox = args.restrict(&site).map_err(Failure::usage)?;
     let log = args.log.start(topology.owners()).map_err(Failure::usage)?;
-    let application = args.work.around(site).map_err(Failure::usage)?;
-    let application = Classes::new(application, args.topology.class);
-    let rules = args.limits.rules(topology.pools());
+    let application = Classes::new(business.around(site), args.topology.class);
+    let rules = args.limits.rules();
     let http = Http::on_with(application, limits, &topology, &rules).context("cannot start the workers")?;
     let http = Arc::new(http.with_log(log.clone()).with_request_ids(args.log.request_id));
     let LimitFlags { backlog, drain, .. } = args.limits;

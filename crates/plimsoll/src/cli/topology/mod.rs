@@ -66,7 +66,10 @@ impl Flags {
             choices: vec![choice("cores", cores, host.cores.to_string()), choice("model", model, why_model)],
             warnings: Vec::new(),
         };
-        self.driver(&mut settled, model, host)?;
+        if let Some(cpus) = &self.cpus {
+            settled.choices.push(choice("cpus", cpus, "--cpus"));
+        }
+        self.driver(&mut settled, model, host);
         if settled.topology.driver == Kind::Blocking {
             self.threads(&mut settled)?;
         } else {
@@ -78,19 +81,16 @@ impl Flags {
         Ok(settled)
     }
 
-    fn driver(&self, settled: &mut Settled, model: Model, host: &Host) -> Result<()> {
+    fn driver(&self, settled: &mut Settled, model: Model, host: &Host) {
         let topology = &mut settled.topology;
-        let row = topology.driver;
-        topology.driver = self.driver.unwrap_or(row);
-        // Another way of owning connections: what was not asked for follows.
-        if topology.driver == Kind::Blocking && row != Kind::Blocking {
-            let pool = Model::ThreadPool.row(host.cores.usable(), 0);
-            *topology = Topology { workers: topology.workers.max(pool.workers), ..pool };
-        } else if topology.driver != Kind::Blocking && row == Kind::Blocking {
-            let driver = topology.driver;
-            *topology = Topology { driver, ..Model::ReusePort.row(host.cores.usable(), 0) };
+        let driver = self.driver.unwrap_or(topology.driver);
+        if let Some(other) = self.stand_in() {
+            let row = other.row(host.cores.usable(), 0);
+            let workers = if driver == Kind::Blocking { topology.workers.max(row.workers) } else { 0 };
+            *topology = Topology { workers, ..row };
         }
-        let mut why = from(self.driver.is_some(), "--driver");
+        topology.driver = driver;
+        let mut why = self.why(self.driver.is_some(), "--driver");
         let (there, refused) = topology.on_what_is_there(host.uring);
         *topology = there;
         if let Some(error) = refused {
@@ -98,7 +98,26 @@ impl Flags {
             why = "io_uring is not to be had here".into();
         }
         settled.choices.push(choice("driver", settled.topology.driver, why));
-        Ok(())
+    }
+
+    /// The model whose row is the one that counts, where a driver was asked for with which connections are owned in another way
+    /// than in the model's own: what was not asked for follows.
+    fn stand_in(&self) -> Option<Model> {
+        let row = self.model.unwrap_or(DEFAULT).row(1, 0);
+        match (row.driver, self.driver?) {
+            (Kind::Blocking, Kind::Epoll | Kind::Uring) => Some(Model::ReusePort),
+            (Kind::Epoll | Kind::Uring, Kind::Blocking) => Some(Model::ThreadPool),
+            _ => None,
+        }
+    }
+
+    /// Why a value is what it is: it was given, or a row has it.
+    fn why(&self, given: bool, flag: &str) -> String {
+        match (self.stand_in(), self.driver) {
+            _ if given => flag.into(),
+            (Some(other), Some(driver)) => format!("as in {other}, for --driver {driver}"),
+            _ => "the model's".into(),
+        }
     }
 
     /// Reactors, and how connections come to them.
@@ -135,16 +154,19 @@ impl Flags {
         };
         settled.choices.push(choice("reactors", value, why));
         topology.spread = self.spread.unwrap_or(topology.spread);
-        settled.choices.push(choice("spread", topology.spread, from(self.spread.is_some(), "--spread")));
-        if topology.spread == Spread::Acceptor {
+        settled.choices.push(choice("spread", topology.spread, self.why(self.spread.is_some(), "--spread")));
+        if topology.spread == Spread::Acceptor && topology.owners() > 1 {
             topology.balance = self.balance.unwrap_or(topology.balance);
             settled.choices.push(choice(
                 "balance",
                 topology.balance,
-                from(self.balance.is_some(), "--balance"),
+                self.why(self.balance.is_some(), "--balance"),
             ));
         } else if self.balance.is_some() {
-            let why = format!("says nothing with --spread {}: the kernel spreads", topology.spread);
+            let why = match topology.spread {
+                Spread::Acceptor => "says nothing with one reactor: it gets all connections".into(),
+                spread => format!("says nothing with --spread {spread}: the kernel spreads"),
+            };
             settled.ignored("--balance", &why);
         }
         self.rebalance(settled);
@@ -187,11 +209,19 @@ impl Flags {
             return Ok(());
         }
         topology.pool = self.pool.unwrap_or(topology.pool);
-        settled.choices.push(choice("pool", topology.pool, from(self.pool.is_some(), "--pool")));
+        settled.choices.push(choice("pool", topology.pool, self.why(self.pool.is_some(), "--pool")));
         topology.offload = self.offload.unwrap_or(topology.offload);
-        settled.choices.push(choice("offload", topology.offload, from(self.offload.is_some(), "--offload")));
+        settled.choices.push(choice(
+            "offload",
+            topology.offload,
+            self.why(self.offload.is_some(), "--offload"),
+        ));
         self.queue(settled)?;
-        if settled.topology.order != Order::Priority && !self.class.is_empty() {
+        let by_class = settled.topology.order == Order::Priority;
+        if by_class && self.class.is_empty() {
+            settled
+                .ignored("--order priority", "says nothing without --class: all requests are of one class");
+        } else if !by_class && !self.class.is_empty() {
             settled.ignored(
                 "--class",
                 "orders nothing without --order priority; it still spares the high class from --in-flight, --queue-delay and a full queue",
@@ -217,7 +247,7 @@ impl Flags {
         let why = match self.workers {
             Some(Count::Auto) => "--workers auto: from one per usable core as many as the work needs".into(),
             None if elastic => "as many as the work needs, from one per usable core".into(),
-            given => from(given.is_some(), "--workers"),
+            given => self.why(given.is_some(), "--workers"),
         };
         let value = match topology.most_workers {
             0 => workers.to_string(),
@@ -245,8 +275,10 @@ impl Flags {
         );
         topology.spread = self.spread.unwrap_or(topology.spread);
         let why = match self.workers {
-            Some(Count::Number(_)) => "--workers",
-            _ => "the model's: they wait most of the time, so there are more than cores",
+            Some(Count::Number(_)) => "--workers".into(),
+            _ => {
+                format!("{}: they wait most of the time, so there are more than cores", self.why(false, ""))
+            }
         };
         settled.choices.push(choice("workers", topology.workers, why));
         for (flag, given, why) in [
@@ -255,6 +287,7 @@ impl Flags {
             ("--rebalance", self.rebalance.is_some(), "a connection stays with its thread"),
             ("--pool", self.pool.is_some(), "there is one"),
             ("--offload", self.offload.is_some(), "the workers do it all"),
+            ("--workers auto", self.workers == Some(Count::Auto), "their number stays"),
             ("--most-workers", self.most_workers.is_some(), "their number stays"),
             ("--class", !self.class.is_empty(), "a connection that waits has no route yet"),
         ] {
@@ -270,7 +303,7 @@ impl Flags {
         topology.queue = self.queue.unwrap_or(topology.queue);
         topology.order = self.order.unwrap_or(topology.order);
         if topology.queue == Queue::None {
-            settled.choices.push(choice("queue", "none", from(self.queue.is_some(), "--queue")));
+            settled.choices.push(choice("queue", "none", self.why(self.queue.is_some(), "--queue")));
             for (flag, given) in
                 [("--order", self.order.is_some()), ("--queue-capacity", self.queue_capacity.is_some())]
             {
@@ -286,8 +319,8 @@ impl Flags {
         topology.queue_capacity = self.queue_capacity.unwrap_or(QUEUE_CAPACITY);
         let why = if self.queue_capacity.is_some() { "--queue-capacity" } else { "the default" };
         settled.choices.extend([
-            choice("queue", topology.queue, from(self.queue.is_some(), "--queue")),
-            choice("order", topology.order, from(self.order.is_some(), "--order")),
+            choice("queue", topology.queue, self.why(self.queue.is_some(), "--queue")),
+            choice("order", topology.order, self.why(self.order.is_some(), "--order")),
             choice("capacity", format!("{} may wait", topology.queue_capacity), why),
         ]);
         Ok(())
@@ -302,10 +335,6 @@ impl Settled {
 
 fn choice(setting: &'static str, value: impl ToString, why: impl Into<String>) -> Choice {
     Choice { setting, value: value.to_string(), why: why.into() }
-}
-
-fn from(given: bool, flag: &str) -> String {
-    if given { flag.into() } else { "the model's".into() }
 }
 
 #[cfg(test)]

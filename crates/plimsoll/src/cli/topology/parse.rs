@@ -1,5 +1,7 @@
 //! How the values of the topology's flags are written.
 
+use std::fmt;
+
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use engine::Class;
 use engine::topology::Axis;
@@ -19,6 +21,13 @@ pub(crate) enum Count {
 /// Processors, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cpus(pub(super) Vec<usize>);
+
+impl fmt::Display for Cpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        f.write_str(&numbers.join(","))
+    }
+}
 
 /// A parser of an axis's values, whose help says what each of them is.
 pub(super) fn axis<A: Axis>() -> impl TypedValueParser<Value = A> {

@@ -195,6 +195,31 @@ fn another_driver_brings_what_it_needs() {
 }
 
 #[test]
+fn a_value_from_the_row_of_another_model_says_whose_it_is() {
+    let why = |flags: Flags, setting: &str| {
+        let choices = settle(&flags).choices;
+        choices.into_iter().find(|choice| choice.setting == setting).unwrap().why
+    };
+    let epoll = || Flags { driver: Some(Kind::Epoll), ..on(Model::ThreadPool) };
+    assert_eq!(why(epoll(), "spread"), "as in reuseport, for --driver epoll");
+    assert_eq!(why(epoll(), "workers"), "as in reuseport, for --driver epoll");
+    assert_eq!(why(Flags { spread: Some(Spread::Shared), ..epoll() }, "spread"), "--spread");
+    let blocking = Flags { driver: Some(Kind::Blocking), ..on(Model::MultiReactor) };
+    assert_eq!(why(blocking, "queue"), "as in thread-pool, for --driver blocking");
+    let same = Flags { driver: Some(Kind::Uring), ..on(Model::ReusePort) };
+    assert_eq!(why(same, "spread"), "the model's");
+}
+
+#[test]
+fn the_processors_are_among_what_was_chosen() {
+    let flags = Flags { cpus: Some(Cpus(vec![2, 0])), ..Flags::default() };
+    let settled = settle(&flags);
+    let line = settled.choices.iter().find(|choice| choice.setting == "cpus").unwrap();
+    assert_eq!((line.value.as_str(), line.why.as_str()), ("2,0", "--cpus"));
+    assert!(settle(&Flags::default()).choices.iter().all(|choice| choice.setting != "cpus"));
+}
+
+#[test]
 fn without_io_uring_epoll_does_the_work_and_it_is_said() {
     let host = Host { uring: || Err(std::io::ErrorKind::PermissionDenied.into()), ..HOST };
     for flags in [on(Model::Proactor), Flags { driver: Some(Kind::Uring), ..on(Model::Reactor) }] {
@@ -234,6 +259,18 @@ fn what_says_nothing_draws_a_warning() {
         (
             Flags { queue_capacity: Some(9), ..on(Model::ThreadPerConnection) },
             "--queue-capacity says nothing with --queue none",
+        ),
+        (
+            Flags { workers: Some(Count::Auto), ..on(Model::ThreadPool) },
+            "--workers auto says nothing with --driver blocking",
+        ),
+        (
+            Flags { balance: Some(engine::Balance::LeastBusy), reactors: Some(1), ..on(Model::MultiReactor) },
+            "--balance says nothing with one reactor",
+        ),
+        (
+            Flags { order: Some(Order::Priority), ..on(Model::ReactorPool) },
+            "--order priority says nothing without --class",
         ),
         (
             Flags { class: vec![("/".into(), engine::Class::Low)], ..on(Model::ReactorPool) },
