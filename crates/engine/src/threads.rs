@@ -312,7 +312,8 @@ async fn relieve(io: &Io<Epoll>, crew: &dyn Crew, pressure: &Pressure, interrupt
             }
             next = (next + 1) % interrupts.places();
             if interrupts.ring(next, IDLE) && pressure.lacks_descriptors() {
-                // It leaves the one that is missing.
+                // It leaves the one that is missing. Whether there are more is seen by who accepts.
+                pressure.set_lacks_descriptors(false);
                 break;
             }
         }

@@ -103,8 +103,9 @@ fn survive(models: &[&[&str]], call: &str, error: &str, all_answered: bool) {
         for _ in 0..5 {
             assert!(try_get(&server, "/1k.html").is_some(), "{flags:?} {call} {error}");
         }
-        // A thread that waits in the very call is hit too.
-        if all_answered || !flags[1].starts_with("thread") {
+        // A thread that waits in the very call is hit too, and who is idle makes room where there are no descriptors.
+        let stays = all_answered || !flags[1].starts_with("thread");
+        if stays && !["EMFILE", "ENFILE"].contains(&error) {
             assert_eq!(kept.get("/1k.html").status, 200, "{flags:?} {call} {error}");
         }
         server.stop();
