@@ -55,11 +55,11 @@ impl Crew {
         leaves
     }
 
-    /// Their workers could not be started: there are to be as many as before, without them.
-    pub(super) fn vacate(&self, places: &[usize], before: usize) {
+    /// Their workers could not be started: there are to be no more than have a place before the first of them.
+    pub(super) fn vacate(&self, places: &[usize]) {
         let mut all = lock(&self.places);
         places.iter().for_each(|place| all[*place] = false);
-        self.wanted.store(before, Ordering::Relaxed);
+        places.first().into_iter().for_each(|first| self.wanted.store(*first, Ordering::Relaxed));
     }
 
     /// Nobody is wanted any more.
@@ -84,7 +84,7 @@ mod tests {
         assert!(crew.leaves(3) && !crew.leaves(0));
         assert_eq!(crew.want(4), [3]);
         assert!(!crew.leaves(2));
-        crew.vacate(&[3], 3);
+        crew.vacate(&[3]);
         assert_eq!((crew.wanted(), crew.want(4)), (3, vec![3]));
         crew.close();
         assert!(crew.leaves(0) && crew.want(4).is_empty());

@@ -226,7 +226,6 @@ impl<J: Send + 'static> Workers<J> {
     /// # Errors
     /// A thread cannot be started; there are as many as could be.
     pub fn resize(&self, wanted: usize) -> io::Result<()> {
-        let before = self.shift.crew.wanted();
         let hire = lock(&self.staff.hire);
         let Some(hire) = &*hire else { return Ok(()) };
         let places = self.shift.crew.want(wanted);
@@ -237,7 +236,7 @@ impl<J: Send + 'static> Workers<J> {
             match hire(*place) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    self.shift.crew.vacate(&places[nth..], before);
+                    self.shift.crew.vacate(&places[nth..]);
                     return Err(error);
                 }
             }

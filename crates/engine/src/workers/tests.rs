@@ -213,16 +213,42 @@ fn a_pool_grows_and_shrinks_and_loses_nothing() {
 }
 
 #[test]
+fn where_not_all_can_be_started_those_that_were_stay() {
+    for kind in [topology::Queue::Mutex, topology::Queue::LockFree] {
+        let setup = Setup { most: 8, ..setup((kind, Order::Fifo), 1, 256) };
+        let workers = Workers::start("w", &setup, |_, _: u32| true).unwrap();
+        let hire = lock(&workers.staff.hire).take().unwrap();
+        let few = move |place| if place < 3 { hire(place) } else { Err(io::Error::other("no more threads")) };
+        *lock(&workers.staff.hire) = Some(Box::new(few));
+        assert!(workers.resize(8).is_err());
+        assert_eq!(workers.size(), 3, "{kind:?}");
+        // They run, and the places of the others are free.
+        wait_for_idle(&workers, 3);
+        workers.resize(3).unwrap();
+        assert!(workers.resize(4).is_err());
+        assert_eq!(workers.size(), 3, "{kind:?}");
+        workers.close();
+        workers.join();
+    }
+}
+
+/// Waits until so many workers have nothing to do, and no more are there.
+#[track_caller]
+fn wait_for_idle(workers: &Workers<u32>, count: usize) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while workers.idle() != count {
+        assert!(Instant::now() < deadline, "{} wait", workers.idle());
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
 fn workers_that_are_not_wanted_end_though_there_is_nothing_to_do() {
     for kind in [topology::Queue::Mutex, topology::Queue::LockFree] {
         let setup = Setup { most: 8, ..setup((kind, Order::Fifo), 8, 16) };
         let workers = Workers::start("w", &setup, |_, _: u32| true).unwrap();
         workers.resize(1).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while workers.idle() != 1 {
-            assert!(Instant::now() < deadline, "{kind:?}: {} still wait", workers.idle());
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_for_idle(&workers, 1);
         // Whoever is left does what comes.
         (0..100).for_each(|job| while workers.submit(job, Class::Normal).is_err() {});
         workers.close();
