@@ -57,7 +57,26 @@ impl Processors {
         let limit = self.cores.time().max(1e-9);
         let own = (own.saturating_sub(own_before).as_secs_f64() / seconds / limit).min(1.0);
         // Where it is a quota that binds, what others do does not matter.
-        let busy = if self.cores.quota.is_some() { own } else { busy };
+        let busy = if self.quota().is_some() { own } else { busy };
         (busy, own)
+    }
+
+    /// The quota, in processors, if it binds: one of as many as there are, or of more, leaves what others do in the way.
+    fn quota(&self) -> Option<f64> {
+        self.cores.quota.filter(|quota| *quota < self.mine.len() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_that_does_not_bind_is_none() {
+        let with =
+            |quota| Processors { cores: Cores { affinity: 2, quota }, mine: vec![0, 3], ..Processors::new() };
+        for (quota, binds) in [(None, None), (Some(1.5), Some(1.5)), (Some(2.0), None), (Some(8.0), None)] {
+            assert_eq!(with(quota).quota(), binds, "{quota:?}");
+        }
     }
 }
