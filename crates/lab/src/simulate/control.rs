@@ -5,9 +5,9 @@
 pub struct Observation {
     /// Seconds since the last look.
     pub seconds: f64,
-    /// Workers that there are.
+    /// Workers that there are to be: without those that leave when they have finished what they do.
     pub workers: usize,
-    /// Mean number of workers that had a request in these seconds.
+    /// Mean number of workers that had a request in these seconds, of those.
     pub busy: f64,
     /// Requests that wait for a worker now.
     pub waiting: usize,

@@ -183,6 +183,22 @@ fn a_controller_sees_what_happens_and_changes_the_workers() {
 }
 
 #[test]
+fn who_is_to_leave_is_not_wanted_again_for_being_busy() {
+    // Requests of a second: 16 workers are at one when 4 are wanted, and 12 of those finish it first.
+    let mut setup = setup(topology(1, 16), closed(100), route(1e6, 0.0, Law::Constant));
+    (setup.seconds, setup.warmup_s) = (2.0, 2.0);
+    let mut seen = Vec::new();
+    let mut shrink = |now: &Observation| {
+        seen.push((now.workers, now.busy));
+        if seen.len() == 15 { 4 } else { now.workers }
+    };
+    let outcome = simulate_with(&setup, 0.1, &mut shrink).unwrap();
+    assert_eq!((seen[14].0, seen[15].0), (16, 4));
+    near(seen[15].1, 4.0, 1e-9);
+    near(outcome.workers, 4.0, 1e-9);
+}
+
+#[test]
 fn requests_become_others_at_their_moment() {
     let change = Change { at_s: 3.0, mix: route(4_000.0, 0.0, Law::Constant) };
     let setup = setup(topology(1, 8), closed(64), route(1_000.0, 0.0, Law::Constant));

@@ -51,12 +51,13 @@ impl Server<'_> {
     /// The controller looks and decides.
     pub(super) fn look(&mut self) {
         let waiting = self.waiting;
-        let workers = self.workers;
+        // As in the server: who is to leave does not count any more, however long it takes to finish.
+        let workers: usize = self.pools.iter().map(|pool| pool.wanted).sum();
         let Some((seconds, controller)) = &mut self.control else { return };
         let seen = Observation {
             seconds: *seconds,
             workers,
-            busy: (self.sums.busy_s - self.looked.busy_s) / *seconds,
+            busy: ((self.sums.busy_s - self.looked.busy_s) / *seconds).min(workers as f64),
             waiting,
             done: self.sums.worked - self.looked.worked,
             cores_busy: (self.sums.cores_s - self.looked.cores_s) / *seconds / self.setup.usable(),
