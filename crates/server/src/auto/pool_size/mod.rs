@@ -87,9 +87,19 @@ const ALL: f64 = 0.95;
 /// Least gain of throughput by a step, relative: less is no gain.
 const GAIN: f64 = 1.02;
 
+/// Requests of a step below which chance may look like a gain: at the limit of the processors, where more workers hardly help, it
+/// must be as many standard deviations of their number.
+const FEW: u64 = 200;
+const CHANCE: f64 = 2.0;
+
 /// Seconds of a step, and steps in a row without a gain that end the growth.
 const STEP_S: f64 = 0.19;
 const NO_GAIN: u32 = 2;
+
+/// Requests that a step must have finished to be judged, as a share of the workers. With fewer of them requests take long, and
+/// more workers are needed anyway; where those may not help or may not be, it is waited until this many are finished.
+const TOLD: f64 = 0.5;
+const TOLD_WELL: f64 = 1.0;
 
 /// Share of the throughput that fewer workers must reach to be kept: a margin for noise.
 const AS_MUCH: f64 = 0.98;
@@ -154,21 +164,24 @@ enum State {
 struct Tally {
     seconds: f64,
     done: u64,
+    /// Seconds of workers that they took.
+    busy_s: f64,
 }
 
 impl Tally {
     fn add(&mut self, seen: &Observation) {
         self.seconds += seen.seconds;
         self.done += seen.done;
+        self.busy_s += seen.busy * seen.seconds;
     }
 
     fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.done as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Whether it is long enough to say something about requests that take so long.
-    fn is_long(&self, service_s: f64) -> bool {
-        self.seconds >= LOOK_S.max(LOOK_SERVICES * service_s)
+    /// Whether it is long enough to say something about requests that take a worker as long as they do (Little's law).
+    fn is_long(&self) -> bool {
+        self.seconds >= LOOK_S && self.seconds * self.done as f64 >= LOOK_SERVICES * self.busy_s
     }
 }
 
@@ -217,7 +230,7 @@ impl PoolSize {
             }
             State::Weighing { before } => {
                 before.add(seen);
-                if !before.is_long(service_s(seen)) {
+                if !before.is_long() {
                     return None;
                 }
                 let rate = before.rate();
@@ -226,7 +239,7 @@ impl PoolSize {
             }
             State::Trying { after, .. } => {
                 after.add(seen);
-                self.judge_trial(seen)
+                self.judge_trial()
             }
         }
     }
@@ -242,9 +255,11 @@ impl PoolSize {
         if !stalled || seen.workers >= self.most {
             return None;
         }
-        let rate = seen.done as f64 / seen.seconds.max(1e-9);
+        // Slow work that computes: what there are do is counted first, as long as it takes.
+        let waits = is_at_its_limit(seen) && (seen.done as f64) < TOLD_WELL * seen.workers as f64;
+        let rate = if waits { 0.0 } else { seen.done as f64 / seen.seconds.max(1e-9) };
         self.state = State::Growing { best: (seen.workers, rate), without_gain: 0, step: Tally::default() };
-        Some((doubled(seen), Reason::Stalled))
+        (!waits).then(|| (doubled(seen), Reason::Stalled))
     }
 
     /// One step more, or back to the best one, once the last can be judged.
@@ -253,15 +268,21 @@ impl PoolSize {
         if step.seconds < STEP_S {
             return None;
         }
-        if !stalled && (seen.cores_busy < BUSY || step.rate() >= GAIN * best.1) {
+        // What computes does not gain by more of it, and beyond the most there are none.
+        let may_help = seen.workers < self.most && !is_at_its_limit(seen);
+        let is_told = step.done as f64 >= if may_help { TOLD } else { TOLD_WELL } * seen.workers as f64;
+        let least_gain = least_gain(step.done, seen);
+        if !is_told && !may_help && (stalled || seen.cores_busy >= BUSY) {
+            return None;
+        }
+        if !stalled && (seen.cores_busy < BUSY || step.rate() >= least_gain * best.1) {
             // Nobody waits any more: the growth has done what it was for.
             self.state = State::Settled;
             self.next_pause_s = FIRST_PAUSE_S;
             return None;
         }
-        // Where few of them have finished anything, requests take long, and there is nothing to judge by: more are needed anyway.
-        if step.done as f64 >= 0.5 * seen.workers as f64 {
-            let is_better = step.rate() >= GAIN * best.1;
+        if is_told {
+            let is_better = step.rate() >= least_gain * best.1;
             (*best, *without_gain) =
                 if is_better { ((seen.workers, step.rate()), 0) } else { (*best, *without_gain + 1) };
         }
@@ -276,9 +297,9 @@ impl PoolSize {
     }
 
     /// Whether fewer do as much, once that can be said.
-    fn judge_trial(&mut self, seen: &Observation) -> Option<(usize, Reason)> {
+    fn judge_trial(&mut self) -> Option<(usize, Reason)> {
         let State::Trying { from, rate, after } = self.state else { return None };
-        if !after.is_long(service_s(seen)) {
+        if !after.is_long() {
             return None;
         }
         // If they do, perhaps still fewer do.
@@ -341,9 +362,9 @@ fn is_at_its_limit(seen: &Observation) -> bool {
     seen.cores_busy >= BUSY && seen.own_busy >= OWN
 }
 
-/// How long a request takes a worker, in seconds (Little's law).
-fn service_s(seen: &Observation) -> f64 {
-    if seen.done > 0 { seen.busy * seen.seconds / seen.done as f64 } else { 0.0 }
+/// Least gain of throughput by a step that finished so many requests, relative.
+fn least_gain(done: u64, seen: &Observation) -> f64 {
+    if is_at_its_limit(seen) && done < FEW { 1.0 + CHANCE / (done.max(1) as f64).sqrt() } else { GAIN }
 }
 
 /// Twice the workers, but no more of them than requests wait.

@@ -16,7 +16,8 @@ struct Host {
 }
 
 impl Host {
-    fn tick(&self, workers: usize) -> Observation {
+    /// `begun` is the part of a request that is done and not yet counted.
+    fn tick(&self, workers: usize, begun: &mut f64) -> Observation {
         let busy = workers.min(self.clients);
         let by_threads = busy.min(self.gate) as f64 / (self.sleep_s + self.compute_s);
         // Each thread more than is needed costs a little.
@@ -24,12 +25,14 @@ impl Host {
         let by_cores = self.cores / cost_s;
         let rate = by_threads.min(by_cores);
         let own_busy = (rate * cost_s / self.cores).min(1.0);
+        let done = (*begun + rate * 0.1).floor();
+        *begun += rate * 0.1 - done;
         Observation {
             seconds: 0.1,
             workers,
             busy: busy as f64,
             waiting: self.clients - busy,
-            done: (rate * 0.1) as u64,
+            done: done as u64,
             cores_busy: (own_busy + self.others).min(1.0),
             own_busy,
         }
@@ -37,10 +40,10 @@ impl Host {
 
     /// Workers after every tenth of a second.
     fn run(&self, size: &mut PoolSize, start: usize, seconds: f64) -> Vec<usize> {
-        let mut workers = start;
+        let (mut workers, mut begun) = (start, 0.0);
         (0..(seconds * 10.0) as usize)
             .map(|_| {
-                if let Some((wanted, _)) = size.step(&self.tick(workers)) {
+                if let Some((wanted, _)) = size.step(&self.tick(workers, &mut begun)) {
                     workers = wanted;
                 }
                 workers
@@ -49,7 +52,7 @@ impl Host {
     }
 
     fn rate(&self, workers: usize) -> u64 {
-        self.tick(workers).done
+        self.tick(workers, &mut 0.0).done
     }
 }
 
@@ -164,4 +167,65 @@ fn bounds_that_change_are_kept_at_once() {
     let mut size = PoolSize::new(2, 64);
     size.bounds(8);
     assert_eq!(size.step(&Observation { workers: 2, ..Observation::default() }), Some((8, Reason::Bounds)));
+}
+
+#[test]
+fn slow_work_that_sleeps_has_and_keeps_as_many_as_there_may_be() {
+    for sleep_s in [0.2, 1.0, 2.0] {
+        let host = Host { clients: 2000, sleep_s, compute_s: 10e-6, cores: 2.0, gate: NO_GATE, others: 0.0 };
+        let workers = host.run(&mut PoolSize::new(2, 64), 2, 120.0);
+        assert!(workers[30..].iter().all(|n| *n == 64), "{sleep_s}: {workers:?}");
+    }
+}
+
+#[test]
+fn slow_work_that_computes_gets_no_more_than_a_few() {
+    for compute_s in [0.1, 0.3, 1.0] {
+        let host = Host { clients: 200, sleep_s: 0.0, compute_s, cores: 2.0, gate: NO_GATE, others: 0.0 };
+        let workers = host.run(&mut PoolSize::new(2, 1024), 2, 300.0);
+        assert!(workers.iter().all(|n| *n <= 16), "{compute_s}: {workers:?}");
+        let mean = workers.iter().sum::<usize>() as f64 / workers.len() as f64;
+        assert!(mean < 6.0, "{compute_s}: {mean}: {workers:?}");
+    }
+}
+
+#[test]
+fn slow_work_that_sleeps_gets_its_workers_though_the_processors_are_busy() {
+    // A tick of a server whose reactors use all of the processors, while its workers sleep for a second.
+    let host = Host { clients: 200, sleep_s: 1.0, compute_s: 10e-6, cores: 2.0, gate: NO_GATE, others: 0.0 };
+    let (mut size, mut workers, mut begun) = (PoolSize::new(2, 1024), 2, 0.0);
+    for _ in 0..110 {
+        let seen = Observation { cores_busy: 1.0, own_busy: 1.0, ..host.tick(workers, &mut begun) };
+        workers = size.step(&seen).map_or(workers, |(wanted, _)| wanted);
+    }
+    assert!(workers >= 200, "{workers}");
+}
+
+/// Whether the work of eight workers that are always busy seems to become another, in a time of which each tenth of a second
+/// finishes so many requests.
+fn seems_another(done: impl IntoIterator<Item = u64>) -> bool {
+    let mut nature = Nature::default();
+    let seen = |done| Observation { seconds: 0.1, workers: 8, busy: 8.0, done, ..Observation::default() };
+    done.into_iter().fold(false, |other, done| nature.changes(&seen(done)) || other)
+}
+
+#[test]
+fn requests_that_run_in_step_or_vary_by_chance_are_no_other_work() {
+    // All eight end every 0.6 s, or half of them.
+    for at_once in [4, 8] {
+        assert!(!seems_another((0..600).map(|tenth| if tenth % 6 == 5 { at_once } else { 0 })));
+    }
+    // Twice as many, and then half as many.
+    let stretch = |count: u64| [count; 2];
+    assert!(!seems_another([500, 1000, 240].repeat(50).into_iter().flat_map(stretch)));
+    // Once none, though three were to be expected.
+    assert!(!seems_another((0..600).map(|tenth| u64::from(tenth % 10 > 2))));
+}
+
+#[test]
+fn requests_that_take_longer_or_shorter_from_then_on_are_other_work() {
+    let then = |before: u64, after: u64| seems_another([[before; 40], [after; 40]].concat());
+    // 1 ms and 10 s, and back; and a third of the time.
+    assert!(then(800, 0) && then(0, 800) && then(80, 240));
+    assert!(!then(80, 80) && !then(80, 100));
 }
