@@ -229,3 +229,32 @@ fn requests_that_take_longer_or_shorter_from_then_on_are_other_work() {
     assert!(then(800, 0) && then(0, 800) && then(80, 240));
     assert!(!then(80, 80) && !then(80, 100));
 }
+
+/// What a pool of 2 to 64 workers does in four minutes in front of work that computes all the time while so many requests wait, and
+/// of which one is finished every `tenths(workers)` tenths of a second.
+fn decisions(start: usize, waiting: usize, tenths: impl Fn(usize) -> u64) -> Vec<(usize, Reason)> {
+    let (mut size, mut workers) = (PoolSize::new(2, 64), start);
+    let mut seen = |tenth: u64| {
+        let done = u64::from(tenth % tenths(workers) == 0);
+        let busy = workers as f64;
+        let seen = Observation { seconds: 0.1, workers, busy, waiting, done, cores_busy: 1.0, own_busy: 1.0 };
+        let decision = size.step(&seen)?;
+        workers = decision.0;
+        Some(decision)
+    };
+    (0..2400).filter_map(|tenth| seen(tenth)).collect()
+}
+
+#[test]
+fn where_few_requests_tell_a_little_more_of_them_is_no_gain() {
+    let decisions = decisions(2, 200, |workers| if workers == 2 { 5 } else { 4 });
+    let ends = decisions.iter().find(|(_, reason)| *reason == Reason::NoGain);
+    assert_eq!(ends, Some(&(2, Reason::NoGain)), "{decisions:?}");
+}
+
+#[test]
+fn fewer_workers_are_tried_until_slow_requests_tell() {
+    let decisions = decisions(16, 0, |_| 9);
+    assert!(decisions.iter().all(|(_, reason)| *reason != Reason::Worse), "{decisions:?}");
+    assert!(decisions.iter().any(|(_, reason)| *reason == Reason::TriesFewer), "{decisions:?}");
+}
