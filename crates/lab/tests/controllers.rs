@@ -214,8 +214,8 @@ fn whatever_the_work_is_its_workers_are_found_and_kept() {
     let at = |share: f64| found[(share * (count - 1) as f64) as usize];
     let restless = found.iter().filter(|(_, settled, _)| *settled < 0.7).count();
     println!(
-        "{count} workloads: throughput / best fixed: least {:?}, 5 % {:.3}, median {:.3}; not settled for 70 % of the time in {restless}, too many workers \
-         in {crowded}",
+        "{count} workloads: throughput / best fixed: least {:?}, 5 % {:.3}, median {:.3}; not settled for 70 % of the time in \
+         {restless}, too many workers in {crowded}",
         at(0.0),
         at(0.05).0,
         at(0.5).0

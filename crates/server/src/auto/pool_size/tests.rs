@@ -206,7 +206,7 @@ fn slow_work_that_sleeps_gets_its_workers_though_the_processors_are_busy() {
 fn seems_another(done: impl IntoIterator<Item = u64>) -> bool {
     let mut nature = Nature::default();
     let seen = |done| Observation { seconds: 0.1, workers: 8, busy: 8.0, done, ..Observation::default() };
-    done.into_iter().fold(false, |other, done| nature.changes(&seen(done)) || other)
+    done.into_iter().any(|done| nature.changes(&seen(done)))
 }
 
 #[test]
@@ -234,15 +234,15 @@ fn requests_that_take_longer_or_shorter_from_then_on_are_other_work() {
 /// of which one is finished every `tenths(workers)` tenths of a second.
 fn decisions(start: usize, waiting: usize, tenths: impl Fn(usize) -> u64) -> Vec<(usize, Reason)> {
     let (mut size, mut workers) = (PoolSize::new(2, 64), start);
-    let mut seen = |tenth: u64| {
-        let done = u64::from(tenth % tenths(workers) == 0);
+    let seen = |tenth: u64| {
+        let done = u64::from(tenth.is_multiple_of(tenths(workers)));
         let busy = workers as f64;
         let seen = Observation { seconds: 0.1, workers, busy, waiting, done, cores_busy: 1.0, own_busy: 1.0 };
         let decision = size.step(&seen)?;
         workers = decision.0;
         Some(decision)
     };
-    (0..2400).filter_map(|tenth| seen(tenth)).collect()
+    (0..2400).filter_map(seen).collect()
 }
 
 #[test]
