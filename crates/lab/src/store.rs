@@ -12,7 +12,7 @@ use crate::database::Database;
 use crate::error::Error;
 use crate::key::levels;
 use crate::report;
-use crate::results::{Estimate, Results, Run};
+use crate::results::{Cell, Estimate, Results, Run};
 
 /// The name of the database.
 const DATABASE: &str = "results.sqlite";
@@ -172,65 +172,59 @@ fn json(value: &impl serde::Serialize) -> String {
 pub(crate) fn csv(results: &Results) -> String {
     let mut text = String::from("target,setting,condition,connections,path,close,rounds,errors,tied_best");
     text += ",at_least,search_ended,beside_errors";
-    for name in [
-        "clients",
-        "requests_per_second",
-        "p50_us",
-        "p99_us",
-        "server_cpu_us_per_request",
-        "bytes_per_second",
-        "peak_rss_bytes",
-        "beside_requests_per_second",
-        "beside_p99_us",
-    ] {
+    for (name, _) in FIGURES {
         let _ = write!(text, ",{name},{name}_low,{name}_high");
     }
     text.push('\n');
-    for cell in &results.cells {
-        let key = &cell.key;
-        let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-        let _ = write!(
-            text,
-            "{},{},{},{},{},{},{},{},{},{},{},{}",
-            quoted(&key.target),
-            quoted(&levels(&key.setting)),
-            quoted(&levels(&key.condition)),
-            key.connections,
-            quoted(&key.path),
-            key.close,
-            cell.rounds,
-            cell.errors,
-            cell.tied_best,
-            cell.held.as_ref().is_some_and(|held| held.at_least),
-            cell.held.as_ref().map_or_else(String::new, |held| quoted(&held.why)),
-            cell.beside.as_ref().map_or_else(String::new, |beside| beside.errors.to_string()),
-        );
-        let clients = cell.held.as_ref().map(|held| held.clients);
-        let beside = cell.beside.as_ref();
-        for estimate in [
-            clients,
-            Some(cell.requests_per_second),
-            cell.p50_us,
-            cell.p99_us,
-            cell.server_cpu_us_per_request,
-            cell.bytes_per_second,
-            cell.peak_rss_bytes,
-            beside.map(|beside| beside.requests_per_second),
-            beside.and_then(|beside| beside.p99_us),
-        ] {
-            match estimate {
-                Some(Estimate { median, low: Some(low), high: Some(high) }) => {
-                    let _ = write!(text, ",{median:.3},{low:.3},{high:.3}");
-                }
-                Some(Estimate { median, .. }) => {
-                    let _ = write!(text, ",{median:.3},,");
-                }
-                None => text.push_str(",,,"),
-            }
-        }
-        text.push('\n');
-    }
+    results.cells.iter().for_each(|cell| put_row(&mut text, cell));
     text
+}
+
+/// A figure of a cell.
+type Figure = fn(&Cell) -> Option<Estimate>;
+
+/// The figures that have an interval, by name.
+const FIGURES: [(&str, Figure); 9] = [
+    ("clients", |cell| Some(cell.held.as_ref()?.clients)),
+    ("requests_per_second", |cell| Some(cell.requests_per_second)),
+    ("p50_us", |cell| cell.p50_us),
+    ("p99_us", |cell| cell.p99_us),
+    ("server_cpu_us_per_request", |cell| cell.server_cpu_us_per_request),
+    ("bytes_per_second", |cell| cell.bytes_per_second),
+    ("peak_rss_bytes", |cell| cell.peak_rss_bytes),
+    ("beside_requests_per_second", |cell| Some(cell.beside.as_ref()?.requests_per_second)),
+    ("beside_p99_us", |cell| cell.beside.as_ref()?.p99_us),
+];
+
+fn put_row(text: &mut String, cell: &Cell) {
+    let key = &cell.key;
+    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
+    let _ = write!(
+        text,
+        "{},{},{},{},{},{},{},{},{},{},{},{}",
+        quoted(&key.target),
+        quoted(&levels(&key.setting)),
+        quoted(&levels(&key.condition)),
+        key.connections,
+        quoted(&key.path),
+        key.close,
+        cell.rounds,
+        cell.errors,
+        cell.tied_best,
+        cell.held.as_ref().is_some_and(|held| held.at_least),
+        cell.held.as_ref().map_or_else(String::new, |held| quoted(&held.why)),
+        cell.beside.as_ref().map_or_else(String::new, |beside| beside.errors.to_string()),
+    );
+    for (_, figure) in FIGURES {
+        let _ = match figure(cell) {
+            Some(Estimate { median, low: Some(low), high: Some(high) }) => {
+                write!(text, ",{median:.3},{low:.3},{high:.3}")
+            }
+            Some(Estimate { median, .. }) => write!(text, ",{median:.3},,"),
+            None => write!(text, ",,,"),
+        };
+    }
+    text.push('\n');
 }
 
 #[cfg(test)]

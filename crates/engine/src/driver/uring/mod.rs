@@ -11,6 +11,7 @@ mod entry;
 mod flight;
 mod provided;
 mod ring;
+mod settle;
 mod tag;
 
 use std::io;
@@ -36,9 +37,6 @@ use tag::Tag;
 
 /// Idle buffers kept per thread.
 const POOLED: usize = 512;
-
-/// How long the end waits for the kernel to let go of memory; past it the memory is leaked.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// poll(2): the socket can be written to.
 const POLLOUT: u32 = 0x4;
@@ -374,35 +372,6 @@ impl Uring {
             if self.timers.fire(entry, &mut wait.timer, now) {
                 wait.wake();
             }
-        }
-    }
-
-    /// Cancels all that is under way, and waits until the kernel has let go of it.
-    fn settle(&mut self) -> io::Result<()> {
-        self.push_cancel(CancelBuilder::any().all());
-        let start = Instant::now();
-        while self.in_kernel > 0 {
-            if start.elapsed() > PATIENCE {
-                return Err(io::Error::other("the kernel has not let go of its requests"));
-            }
-            self.ring.enter(Enter::AtMost(Duration::from_millis(100)))?;
-            self.take_completions();
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Uring {
-    fn drop(&mut self) {
-        if self.settle().is_err() {
-            // What the kernel may still write to must not be used for anything else: better lost than corrupted.
-            return;
-        }
-        // SAFETY: dropped once, here, and not used after; the ring first, which the kernel then no longer looks at.
-        unsafe {
-            ManuallyDrop::drop(&mut self.ring);
-            ManuallyDrop::drop(&mut self.provided);
-            ManuallyDrop::drop(&mut self.flights);
         }
     }
 }
