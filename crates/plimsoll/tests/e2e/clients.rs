@@ -1,4 +1,4 @@
-//! Clients that people use, each loading from every model without an error.
+//! Clients that people use, each loading from every model without an error; those that take seconds to start, from every driver.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::browser::chromium;
-use crate::common::{MODELS, Server, has, is_missing, large, on_every_model, output_of, site};
+use crate::common::{
+    MODELS, Server, has, is_missing, large, on_every_driver, on_every_model, output_of, site,
+};
 
 #[test]
 fn curl_fetches_what_is_on_disk() {
@@ -67,10 +69,10 @@ fn curl_resumes_compresses_and_asks_whether_it_has_the_file() {
     });
 }
 
-/// Runs a client of a language against every model; it gets the URL and the large file, and says ok.
+/// Runs a client of a language against every driver; it gets the URL and the large file, and says ok.
 fn says_ok(client: &[&str]) {
     let large = site();
-    on_every_model(|server| {
+    on_every_driver(|server| {
         let (program, args) = client.split_first().unwrap();
         let mut client = Command::new(program);
         let said = output_of(client.args(args).arg(server.url("")).arg(large.path().join("large.bin")));
@@ -184,7 +186,7 @@ fn a_browser_loads_a_page_with_all_that_belongs_to_it() {
     if !has("chromium", "chromium") {
         return;
     }
-    on_every_model(|server| {
+    on_every_driver(|server| {
         let profile = tempfile::tempdir().unwrap();
         let mut chromium = chromium(profile.path());
         chromium.args(["--virtual-time-budget=10000", "--dump-dom"]).arg(server.url("/"));

@@ -288,8 +288,17 @@ pub(crate) fn large() -> &'static [u8] {
 
 /// Runs a test on every model.
 pub(crate) fn on_every_model(test: impl Fn(&Server)) {
+    on_each(&MODELS, test);
+}
+
+/// Runs a test on a model of each driver, and on those with workers: for clients that take seconds to start.
+pub(crate) fn on_every_driver(test: impl Fn(&Server)) {
+    on_each(&[MODELS[0], MODELS[2], MODELS[3], MODELS[6], MODELS[12]], test);
+}
+
+fn on_each(models: &[&[&str]], test: impl Fn(&Server)) {
     let site = site();
-    for flags in MODELS {
+    for flags in models {
         let server = Server::start(site.path(), flags);
         test(&server);
         server.stop();
