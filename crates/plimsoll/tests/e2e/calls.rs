@@ -9,15 +9,16 @@ use crate::faults::{Injection, can_inject};
 const CONNECTIONS: u64 = 64;
 const REQUESTS: u64 = 20_000;
 
-/// The calls of a summary (`strace -c`), all together.
+/// The calls of a summary (`strace -c`), without the waits, of which a busy server has one for many requests and an idle one has
+/// one for each.
 fn calls(summary: &str) -> u64 {
     let count = |line: &str| line.split_whitespace().next()?.parse::<u64>().ok();
-    let named = summary.lines().filter(|line| !line.trim_end().ends_with("total"));
-    named.filter_map(count).sum()
+    let is_counted = |line: &&str| !line.contains("total") && !line.contains("wait");
+    summary.lines().filter(is_counted).filter_map(count).sum()
 }
 
 #[test]
-fn a_request_over_a_kept_connection_takes_two_and_its_share_of_a_wait() {
+fn a_request_over_a_kept_connection_takes_two_beside_its_share_of_a_wait() {
     if !can_inject() {
         return;
     }
@@ -34,7 +35,8 @@ fn a_request_over_a_kept_connection_takes_two_and_its_share_of_a_wait() {
     drop(counting);
     assert_eq!(result["requests"], REQUESTS, "{result}");
     let text = fs::read_to_string(&summary).unwrap();
-    let (calls, most) = (calls(&text), REQUESTS * 21 / 10 + 10 * CONNECTIONS);
+    // A few for each connection, and for what the program looks at now and then.
+    let (calls, most) = (calls(&text), 2 * REQUESTS + REQUESTS / 50 + 10 * CONNECTIONS);
     assert!((2 * REQUESTS..=most).contains(&calls), "{calls} calls for {REQUESTS} requests: {text}");
     server.stop();
 }
