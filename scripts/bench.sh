@@ -18,7 +18,7 @@ try() { # COMMAND...
 try "$plimsoll" lab run architectures
 try "$plimsoll" lab run site
 try "$plimsoll" lab run large-files
-# Ten thousand connections by wrk, and source C's queue.
+# Ten thousand connections by wrk, and source C's queue: claims, whose outcome is to be read.
 try "$plimsoll" lab run ten-thousand
 try "$plimsoll" lab run fast-slow-queue
 # 100,000 files, each once.

@@ -7,32 +7,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::run::Settings;
-use crate::topology::{Spread, Topology};
-
 /// Connections that may wait to be accepted, before the kernel's own limit (`net.core.somaxconn`).
 pub const BACKLOG: u32 = 4096;
-
-/// The listening sockets of a server that is about to start.
-pub struct Listeners(pub(crate) Vec<OwnedFd>);
-
-impl Settings {
-    /// Listens where the server is to serve.
-    ///
-    /// # Errors
-    /// The topology contradicts itself, or the address cannot be listened on.
-    pub fn listen(&self) -> io::Result<Listeners> {
-        self.topology.check().map_err(io::Error::other)?;
-        let Topology { reactors, spread, .. } = self.topology;
-        let (listening, later) = match spread {
-            Spread::ReusePort => (reactors, self.topology.owners() - reactors),
-            Spread::Acceptor | Spread::Shared => (1, 0),
-        };
-        let listeners = listen_and_bind(self.address, listening, later, self.backlog)?;
-        self.send_time.map_or(Ok(()), |time| limit_send_time(&listeners, time))?;
-        Ok(Listeners(listeners))
-    }
-}
 
 /// Opens `count` listening sockets on one address; with more than one, the kernel spreads connections over
 /// them (`SO_REUSEPORT`, socket(7)). Port 0 takes a free port, the same for all.
@@ -104,16 +80,6 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::topology::Model;
-
-    #[test]
-    fn whatever_is_said_of_time_and_number_the_kernel_takes() {
-        let settings = Settings::new(Model::Reactor.row(1, 16), ([127, 0, 0, 1], 0).into());
-        for (backlog, time) in [(1, Duration::from_nanos(1)), (u32::MAX, Duration::MAX)] {
-            let settings = Settings { backlog, send_time: Some(time), ..settings.clone() };
-            assert!(settings.listen().is_ok(), "{backlog}, {time:?}");
-        }
-    }
 
     #[test]
     fn several_sockets_share_one_free_port() {

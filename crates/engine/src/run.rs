@@ -8,17 +8,16 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::accept::{Accepted, Refusal, run_acceptor};
 use crate::balance::Balancer;
 use crate::driver::Driver;
 use crate::driver::epoll::Epoll;
 use crate::driver::uring::Uring;
-use crate::host;
 use crate::inbox::Inbox;
 use crate::join;
-use crate::listen::{BACKLOG, Listeners, local_address};
+use crate::listen::local_address;
 use crate::lookout::Lookout;
 use crate::meter::Counters;
 use crate::places::Places;
@@ -26,51 +25,12 @@ use crate::pressure::Pressure;
 use crate::reactor::{Reactor, Sharing, Source};
 use crate::rebalance::Exchange;
 use crate::service::Service;
+use crate::settings::{Listeners, Settings};
 use crate::shift::{Follower, Shift, Starter};
 use crate::stop::Stop;
 use crate::threads::Threads;
-use crate::topology::{Kind, Spread, Topology};
+use crate::topology::{Kind, Spread};
 use crate::workers::Workers;
-
-/// Where and how to serve.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The threads.
-    pub topology: Topology,
-    /// The address to listen on; port 0 takes a free one.
-    pub address: SocketAddr,
-    /// Connections that may wait to be accepted.
-    pub backlog: u32,
-    /// How long requests under way may take to finish after a stop.
-    pub drain: Duration,
-    /// How long a client may take nothing of what the kernel has been given for it, also after the connection was closed here;
-    /// the kernel then drops both. `None` for as long as the kernel tries, which is many minutes.
-    pub send_time: Option<Duration>,
-    /// Processors for the reactors, one for each in turn; without any the kernel chooses.
-    pub cpus: Vec<usize>,
-    /// How many processors may be used now; asked every second where the number of reactors
-    /// [follows](Topology::follows_processors) that, on a thread that asks for nothing else.
-    pub usable: fn() -> usize,
-    /// The share of the memory's limit that is in use now, 0 to 1, if it has one; asked every second on the same thread. While
-    /// it is 0.9 or more idle connections end, and accepting pauses or is slow. `None` for a server that does not care.
-    pub memory: Option<fn() -> Option<f64>>,
-}
-
-impl Settings {
-    /// The usual ones: a server that heeds what the host grants.
-    pub fn new(topology: Topology, address: SocketAddr) -> Self {
-        Settings {
-            topology,
-            address,
-            backlog: BACKLOG,
-            drain: Duration::from_secs(10),
-            send_time: None,
-            cpus: Vec::new(),
-            usable: host::usable,
-            memory: Some(host::memory_in_use),
-        }
-    }
-}
 
 /// A server that runs in threads of its own.
 pub struct Running {

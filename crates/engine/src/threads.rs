@@ -86,7 +86,7 @@ impl<S: Service> Owner<S> {
     }
 
     /// Closes a connection that has waited for this thread until after the end.
-    fn drop(&self, accepted: Accepted) {
+    fn let_go(&self, accepted: Accepted) {
         Counters::count(&self.counters.accepted);
         drop(accepted);
         Counters::count(&self.counters.closed);
@@ -215,7 +215,7 @@ impl<S: Service> Threads<S> {
             let (stop, theirs) = (stop.clone(), theirs.clone());
             move |_, accepted: Accepted| {
                 if theirs.are_cut() {
-                    owner.drop(accepted);
+                    owner.let_go(accepted);
                 } else {
                     owner.serve(accepted, stop.clone());
                 }

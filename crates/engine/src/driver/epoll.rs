@@ -16,6 +16,7 @@ use rustix::net::{self, Shutdown};
 
 use super::alarm::Alarm;
 use super::attempt::{accept, connect, receive, send, send_file};
+use super::vacancies::Vacancies;
 use super::{
     Driver, Lane, Limits, Side, Started, Ticket, failed, given_up, reset_on_close, socket_of, table, timespec,
 };
@@ -42,10 +43,7 @@ pub struct Epoll {
     unpark: Unpark,
     events: Vec<epoll::Event>,
     entries: Vec<Entry>,
-    free: Vec<u32>,
-    /// Sockets that are attached, and how many may be.
-    attached: usize,
-    most: usize,
+    vacancies: Vacancies,
     timers: Timers,
     alarm: Alarm,
     pool: Pool,
@@ -120,9 +118,7 @@ impl Driver for Epoll {
             unpark,
             events: Vec::with_capacity(EVENTS),
             entries,
-            free: (0..limits.sockets as u32).rev().collect(),
-            attached: 0,
-            most: limits.sockets,
+            vacancies: Vacancies::new(limits),
             timers: Timers::default(),
             alarm: Alarm::default(),
             pool: Pool::new(POOLED),
@@ -132,10 +128,7 @@ impl Driver for Epoll {
     }
 
     fn attach(&mut self, fd: OwnedFd) -> Result<Socket, Error> {
-        if self.attached == self.most {
-            return Err(Error::Os(Errno::NOBUFS));
-        }
-        self.attached += 1;
+        self.vacancies.attach()?;
         Ok(Socket(self.occupy(Some(fd))))
     }
 
@@ -146,7 +139,7 @@ impl Driver for Epoll {
     }
 
     fn detach(&mut self, socket: Socket) {
-        self.attached -= 1;
+        self.vacancies.detach();
         self.release(socket.0);
     }
 
@@ -292,11 +285,7 @@ impl Epoll {
 
     /// Takes a free entry for a socket, or for a sleep.
     fn occupy(&mut self, fd: Option<OwnedFd>) -> u32 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            // There are more sleeps than places are free; of sleeps no more than of tasks.
-            self.entries.push(Entry::free());
-            self.entries.len() as u32 - 1
-        });
+        let index = self.vacancies.take(&mut self.entries, Entry::free);
         let entry = &mut self.entries[index as usize];
         // A socket is tried before it is waited for: often it is ready from the start.
         entry.ready = [fd.is_some(); 2];
@@ -320,7 +309,7 @@ impl Epoll {
                 self.pool.give(buf);
             }
         }
-        self.free.push(index);
+        self.vacancies.give(index);
     }
 
     /// Ends the operation of a lane and hands its answer on.

@@ -9,6 +9,7 @@ pub mod blocking;
 pub mod epoll;
 pub mod memory;
 pub mod uring;
+mod vacancies;
 
 use std::io;
 use std::net::SocketAddr;

@@ -91,7 +91,7 @@ async fn drop_chunks<T: Transport, H: Handler>(
     context: &Context<H>,
     rest: &mut Rest,
 ) -> Result<Result<(), Reject>, Close> {
-    match discard(&mut **wire, context, rest.body).await {
+    match discard(wire, &context.limits, rest.body).await {
         Ok(()) => rest.body = Framing::None,
         Err(Failure::OutOfBounds) => {
             Counters::count(&context.counters.bodies_not_discarded);
@@ -143,10 +143,7 @@ async fn read<T: Transport, H: Handler>(
         let until = until.earlier(context.limits.at_least_rate(begun, received));
         match wire.fill_rest(until).await {
             Ok(0) => return Err(Close::CutShort),
-            Ok(n) => {
-                received += n as u64;
-                Counters::add(&context.counters.bytes_received, n as u64);
-            }
+            Ok(n) => received += n as u64,
             Err(Error::TimedOut) => return Ok(Err(TOO_SLOW)),
             Err(error) => return Err(Close::Broken(error)),
         }

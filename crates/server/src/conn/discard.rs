@@ -3,9 +3,10 @@
 use engine::{Deadline, Transport};
 use wire::{ChunkedDecoder, Framing};
 
-use super::{Close, Context};
+use super::Close;
+use super::unsent::Wire;
 use crate::handler::Handler;
-use crate::metrics::Counters;
+use crate::limits::Limits;
 
 /// Why a body was not read to its end.
 pub(super) enum Failure {
@@ -19,23 +20,21 @@ pub(super) enum Failure {
 
 /// Reads and drops the body of a request.
 pub(super) async fn discard<T: Transport, H: Handler>(
-    wire: &mut T,
-    context: &Context<H>,
+    wire: &mut Wire<T, H>,
+    limits: &Limits,
     body: Framing,
 ) -> Result<(), Failure> {
-    let (limits, counters) = (&context.limits, &*context.counters);
     let until = wire.deadline(limits.discard_time);
     match body {
         Framing::None => Ok(()),
         body if limits.is_too_long(body) => Err(Failure::OutOfBounds),
-        Framing::Length(length) => discard_length(wire, counters, length, until).await,
-        Framing::Chunked => discard_chunked(wire, counters, limits.discard_bytes, until).await,
+        Framing::Length(length) => discard_length(wire, length, until).await,
+        Framing::Chunked => discard_chunked(wire, limits.discard_bytes, until).await,
     }
 }
 
-async fn discard_length<T: Transport>(
-    wire: &mut T,
-    counters: &Counters,
+async fn discard_length<T: Transport, H: Handler>(
+    wire: &mut Wire<T, H>,
     length: u64,
     until: Deadline,
 ) -> Result<(), Failure> {
@@ -47,13 +46,12 @@ async fn discard_length<T: Transport>(
         if left == 0 {
             return Ok(());
         }
-        more(wire, counters, until).await?;
+        more(wire, until).await?;
     }
 }
 
-async fn discard_chunked<T: Transport>(
-    wire: &mut T,
-    counters: &Counters,
+async fn discard_chunked<T: Transport, H: Handler>(
+    wire: &mut Wire<T, H>,
     most: u64,
     until: Deadline,
 ) -> Result<(), Failure> {
@@ -74,18 +72,15 @@ async fn discard_chunked<T: Transport>(
             return Ok(());
         }
         if step.consumed == 0 || wire.input().is_empty() {
-            more(wire, counters, until).await?;
+            more(wire, until).await?;
         }
     }
 }
 
-async fn more<T: Transport>(wire: &mut T, counters: &Counters, until: Deadline) -> Result<(), Failure> {
+async fn more<T: Transport, H: Handler>(wire: &mut Wire<T, H>, until: Deadline) -> Result<(), Failure> {
     match wire.fill_rest(until).await {
         Ok(0) => Err(Failure::Ended(Close::CutShort)),
-        Ok(n) => {
-            Counters::add(&counters.bytes_received, n as u64);
-            Ok(())
-        }
+        Ok(_) => Ok(()),
         Err(engine::Error::TimedOut) => Err(Failure::OutOfBounds),
         Err(error) => Err(Failure::Ended(Close::Broken(error))),
     }

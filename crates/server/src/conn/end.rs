@@ -7,6 +7,7 @@ use wire::{Framing, Reject};
 use super::unsent::Wire;
 use super::{Context, Persistence, Rest, answer, flush};
 use crate::handler::{Body, Handler, Response};
+use crate::limits::Limits;
 use crate::metrics::Counters;
 use crate::service::refusal;
 
@@ -67,7 +68,7 @@ pub(super) async fn turn_away<T: Transport, H: Handler>(
 ) -> Result<Close, Close> {
     wire.output().append(refusal(Counters::read(&context.counters.address_refused)));
     flush(wire, context, Deadline::NEVER).await?;
-    linger(&mut **wire, context).await;
+    linger(wire, &context.limits).await;
     Ok(Close::AddressFull)
 }
 
@@ -85,7 +86,7 @@ pub(super) async fn refuse<T: Transport, H: Handler>(
         Rest { body: Framing::None, head_only, persistence: Persistence::Close, until: Deadline::NEVER };
     answer(wire, context, response, rest).await?;
     flush(wire, context, rest.until).await?;
-    linger(&mut **wire, context).await;
+    linger(wire, &context.limits).await;
     Ok(Close::Done)
 }
 
@@ -103,7 +104,7 @@ pub(super) async fn finish<T: Transport, H: Handler>(
     flush(wire, context, rest.until).await?;
     if !wire.input().is_empty() || rest.body != Framing::None {
         // Closing a socket with unread bytes resets it, and the client could lose the answer.
-        Box::pin(linger(&mut **wire, context)).await;
+        Box::pin(linger(wire, &context.limits)).await;
     }
     Ok(())
 }
@@ -111,26 +112,24 @@ pub(super) async fn finish<T: Transport, H: Handler>(
 /// Ends a connection in the middle of something: the client is to have what was answered before.
 pub(super) async fn part<T: Transport, H: Handler>(wire: &mut Wire<T, H>, context: &Context<H>) {
     if flush(wire, context, Deadline::NEVER).await.is_ok() {
-        linger(&mut **wire, context).await;
+        linger(wire, &context.limits).await;
     }
 }
 
 /// Ends the sending side and reads on for a while, so that the client can read the last answer: closing at
 /// once with unread bytes would reset the connection under it (RFC 9112, 9.6). Only time bounds it: a client that sends a
 /// large body reads no answer before it is through, or sees the end.
-async fn linger<T: Transport, H: Handler>(wire: &mut T, context: &Context<H>) {
+async fn linger<T: Transport, H: Handler>(wire: &mut Wire<T, H>, limits: &Limits) {
     if wire.shutdown().await.is_err() {
         return;
     }
-    let until = wire.deadline(context.limits.discard_time);
+    let until = wire.deadline(limits.discard_time);
     while !until.has_passed(wire.now()) {
-        wire.consume(wire.input().len());
+        let seen = wire.input().len();
+        wire.consume(seen);
         match wire.fill_rest(until).await {
-            Ok(n) if n > 0 => {
-                Counters::add(&context.counters.bytes_received, n as u64);
-                // However fast it sends, others have their turn.
-                yield_now().await;
-            }
+            // However fast it sends, others have their turn.
+            Ok(n) if n > 0 => yield_now().await,
             _ => return,
         }
     }

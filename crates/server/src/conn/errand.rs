@@ -81,7 +81,7 @@ impl Errand {
     }
 
     /// Takes the cargo back that no worker took.
-    pub(crate) fn unload(&self) -> Option<Cargo> {
+    pub(super) fn unload(&self) -> Option<Cargo> {
         self.state().cargo.take()
     }
 

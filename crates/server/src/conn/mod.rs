@@ -307,7 +307,7 @@ async fn drop_body<T: Transport, H: Handler>(
     rest: Rest,
 ) -> Result<(), Close> {
     flush(wire, context, rest.until).await?;
-    discard(&mut **wire, context, rest.body).await.map_err(|failure| match failure {
+    discard(wire, &context.limits, rest.body).await.map_err(|failure| match failure {
         Failure::OutOfBounds | Failure::Malformed => Close::NotDiscarded,
         Failure::Ended(close) => close,
     })

@@ -1,13 +1,14 @@
-//! Answers that wait in the output: the access log has them when they are sent, since before nobody can say whether they are
-//! complete.
+//! A connection's bytes with the answers that wait in the output: the access log has them when they are sent, since before nobody
+//! can say whether they are complete.
 
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-use engine::Transport;
+use engine::{Deadline, Error, Transport};
 
 use super::Context;
 use crate::handler::{Body, Handler, Response};
+use crate::metrics::Counters;
 
 /// A connection's bytes, and with them the answers that the log does not have yet.
 pub(super) struct Wire<T, H: Handler> {
@@ -37,6 +38,13 @@ impl<T: Transport, H: Handler> Wire<T, H> {
         if self.transport.pending() == 0 {
             self.sent(0);
         }
+    }
+
+    /// Receives more of what has begun, and counts it.
+    pub(super) async fn fill_rest(&mut self, until: Deadline) -> Result<usize, Error> {
+        let received = self.transport.fill_rest(until).await?;
+        Counters::add(&self.context.counters.bytes_received, received as u64);
+        Ok(received)
     }
 
     /// So many bytes of the output were sent, and either that was all or no more will be.

@@ -24,6 +24,7 @@ use io_uring::opcode;
 use io_uring::types::{CancelBuilder, Fd};
 use rustix::io::Errno;
 
+use super::vacancies::Vacancies;
 use super::{Driver, Lane, Limits, Side, Started, Ticket, failed, reset_on_close, socket_of, table};
 use crate::buf::{Buf, Pool};
 use crate::op::{Done, Error, Op, Socket};
@@ -50,10 +51,7 @@ pub struct Uring {
     flights: ManuallyDrop<Flights>,
     unpark: Unpark,
     entries: Vec<Entry>,
-    free: Vec<u32>,
-    /// Sockets that are attached, and how many may be.
-    attached: usize,
-    most: usize,
+    vacancies: Vacancies,
     timers: Timers,
     pool: Pool,
     now: Instant,
@@ -85,9 +83,7 @@ impl Driver for Uring {
             flights: ManuallyDrop::default(),
             unpark,
             entries: table(limits, Entry::free)?,
-            free: (0..limits.sockets as u32).rev().collect(),
-            attached: 0,
-            most: limits.sockets,
+            vacancies: Vacancies::new(limits),
             timers: Timers::default(),
             pool,
             now,
@@ -99,15 +95,12 @@ impl Driver for Uring {
     }
 
     fn attach(&mut self, fd: OwnedFd) -> Result<Socket, Error> {
-        if self.attached == self.most {
-            return Err(Error::Os(Errno::NOBUFS));
-        }
-        self.attached += 1;
+        self.vacancies.attach()?;
         Ok(Socket(self.occupy(Some(fd))))
     }
 
     fn detach(&mut self, socket: Socket) {
-        self.attached -= 1;
+        self.vacancies.detach();
         let entry = &mut self.entries[socket.0 as usize];
         entry.closing = true;
         for wait in &mut entry.waits {
@@ -134,7 +127,7 @@ impl Driver for Uring {
             let free = quiet && entry.in_kernel == 0;
             let fd = if free { entry.fd.take() } else { None };
             if fd.is_some() {
-                self.attached -= 1;
+                self.vacancies.detach();
                 self.release(socket.0);
             }
             return Poll::Ready(fd);
@@ -275,11 +268,7 @@ impl Uring {
 
     /// Takes a free entry for a socket, or for a sleep.
     fn occupy(&mut self, fd: Option<OwnedFd>) -> u32 {
-        let index = self.free.pop().unwrap_or_else(|| {
-            // There are more sleeps, and sockets that the kernel lets go of at the next wait, than places are free.
-            self.entries.push(Entry::free());
-            self.entries.len() as u32 - 1
-        });
+        let index = self.vacancies.take(&mut self.entries, Entry::free);
         self.entries[index as usize].fd = fd;
         index
     }
@@ -306,7 +295,7 @@ impl Uring {
             wait.timer.due = NEVER;
             *wait = Wait { timer: wait.timer, ..Wait::IDLE };
         }
-        self.free.push(index);
+        self.vacancies.give(index);
     }
 
     /// Closes a socket that was given up, if the kernel has nothing of it any more.

@@ -113,8 +113,12 @@ impl Flags {
 
     /// Why a value is what it is: it was given, or a row has it.
     fn why(&self, given: bool, flag: &str) -> String {
+        if given { flag.into() } else { self.of_a_row() }
+    }
+
+    /// Whose row a value is from that was not given.
+    fn of_a_row(&self) -> String {
         match (self.stand_in(), self.driver) {
-            _ if given => flag.into(),
             (Some(other), Some(driver)) => format!("as in {other}, for --driver {driver}"),
             _ => "the model's".into(),
         }
@@ -277,7 +281,7 @@ impl Flags {
         let why = match self.workers {
             Some(Count::Number(_)) => "--workers".into(),
             _ => {
-                format!("{}: they wait most of the time, so there are more than cores", self.why(false, ""))
+                format!("{}: they wait most of the time, so there are more than cores", self.of_a_row())
             }
         };
         settled.choices.push(choice("workers", topology.workers, why));
