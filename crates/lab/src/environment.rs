@@ -29,6 +29,9 @@ const SYSCTLS: [&str; 9] = [
     "vm/max_map_count",
 ];
 
+/// The name of what says on which cores the server was.
+pub(crate) const SERVER_CORES: &str = "cores of the server";
+
 /// Captures it as names and values.
 pub(crate) fn capture(plan: &Plan, program: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
@@ -52,7 +55,7 @@ pub(crate) fn capture(plan: &Plan, program: &Path) -> Vec<(String, String)> {
         read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").unwrap_or("not to be seen".into()),
     );
     add("memory", line_of("/proc/meminfo", "MemTotal").unwrap_or_default());
-    add("cores of the server", numbers(&plan.server_cpus));
+    add(SERVER_CORES, numbers(&plan.server_cpus));
     add("cores of the load", numbers(&plan.load_cpus));
     limits().into_iter().for_each(|(name, value)| add(name, value));
     add("load average at the start", read("/proc/loadavg").unwrap_or_default());

@@ -135,6 +135,11 @@ pub(crate) fn judge_all(results: &Results, rates: &[(String, Vec<f64>)], drift: 
         let plural = if *rounds == 1 { " is" } else { "s are" };
         verdict.suspect(format!("{rounds} round{plural} too few for an interval: at least {ROUNDS}"));
     }
+    let once = results.cells.iter().filter(|cell| cell.rounds == 1).count();
+    if once > 0 && *rounds >= ROUNDS {
+        let all = results.cells.len();
+        verdict.suspect(format!("{once} of {all} cells were measured once: nothing can be told of them"));
+    }
     resume::reason(results).into_iter().for_each(|reason| verdict.suspect(reason));
     judge_runs(runs, &mut verdict);
     judge_spread(rates, &mut verdict);

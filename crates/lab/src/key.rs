@@ -45,10 +45,18 @@ impl CellKey {
         if self.close {
             text += ", a connection per request";
         }
-        for (name, level) in self.condition.iter().filter(|(_, level)| !self.path.contains(level.as_str())) {
+        for (name, level) in self.condition.iter().filter(|(_, level)| !self.path_has(level)) {
             text += &format!(", {name} {level}");
         }
         text
+    }
+
+    /// Whether a level is a whole part of the path, or the value of a part of its query: then it need not be said again.
+    fn path_has(&self, level: &str) -> bool {
+        self.path
+            .split(['/', '?', '&'])
+            .any(|part| part == level || part.split_once('=').is_some_and(|(_, value)| value == level))
+            || self.path.strip_prefix('/') == Some(level)
     }
 
     /// Whether it searches how many clients the target holds.
@@ -94,5 +102,25 @@ pub(crate) fn levels(levels: &Levels) -> String {
 impl fmt::Display for CellKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}", self.contender(), self.load())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_left_out_only_where_the_path_says_it() {
+        let named = |path: &str, level: &str| {
+            let condition = Levels::from([("rate".to_owned(), level.to_owned())]);
+            CellKey { path: path.into(), condition, ..CellKey::default() }.circumstances()
+        };
+        assert_eq!(named("/work?bytes=1000", "100"), "/work?bytes=1000, rate 100");
+        assert_eq!(named("/work?bytes=1000", "1000"), "/work?bytes=1000");
+        assert_eq!(named("/work?sleep=1ms&bytes=1000", "1ms"), "/work?sleep=1ms&bytes=1000");
+        assert_eq!(named("/slow", "slow"), "/slow");
+        assert_eq!(named("/slow", "low"), "/slow, rate low");
+        // A path that is a level as a whole.
+        assert_eq!(named("/work?sleep=1ms", "work?sleep=1ms"), "/work?sleep=1ms");
     }
 }

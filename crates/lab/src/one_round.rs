@@ -52,6 +52,8 @@ fn a_figure_of_one_round_has_no_interval_wherever_it_is_written() {
 fn nobody_can_be_told_from_the_best_by_one_round() {
     let results = measured(1);
     assert!(results.cells.iter().all(|cell| cell.tied_best));
+    let marked: Vec<bool> = results.cells.iter().map(|cell| cell.is_marked()).collect();
+    assert_eq!(marked, [true, false], "no star for what nothing is known of");
     let said = "At 10 connections, /: a leads with 2,000 requests per second; b cannot be told from it: one round has no \
                 interval.";
     assert_eq!(results.findings[1], said);
@@ -117,4 +119,13 @@ fn one_round_proves_no_change_between_two_results() {
 fn older_results_with_both_ends_can_still_be_read() {
     let read: Estimate = serde_json::from_str(r#"{ "median": 2.0, "low": 1.0, "high": 3.0 }"#).unwrap();
     assert_eq!(read.interval(), Some((1.0, 3.0)));
+}
+
+#[test]
+fn cells_that_were_measured_once_among_others_are_counted() {
+    let mut results = measured(3);
+    results.runs.retain(|run| run.cell.target == "a" || run.round == 0);
+    summarise(&mut results, &fake::plan(&["a", "b"], RULES));
+    let said = "1 of 2 cells were measured once: nothing can be told of them";
+    assert!(results.verdict.reasons().iter().any(|reason| reason == said), "{:?}", results.verdict);
 }

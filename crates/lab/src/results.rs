@@ -278,6 +278,15 @@ pub struct Cell {
     pub ratio_to_best: Option<Estimate>,
 }
 
+impl Cell {
+    /// Whether it is shown as best, or not to be told from it. Of one round nothing is known: it is marked only where no other
+    /// is faster.
+    pub(crate) fn is_marked(&self) -> bool {
+        let is_best = self.ratio_to_best.is_some_and(|ratio| ratio.median >= 1.0);
+        self.tied_best && (self.rounds > 1 || is_best)
+    }
+}
+
 /// What the load beside came to in a cell, over its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {

@@ -3,6 +3,7 @@
 mod beside;
 mod claims;
 mod findings;
+mod limit;
 pub(crate) mod measured;
 mod queueing;
 mod scaling;
@@ -21,6 +22,7 @@ use crate::recovery;
 use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run, fastest};
 use crate::stats::{estimate, median, ratio, tied};
 use crate::workers::Workers;
+pub(crate) use limit::Slack;
 
 /// Fills in what follows from the runs that there are.
 pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
@@ -101,7 +103,11 @@ fn mark_best(results: &mut Results) {
         .collect();
     let to_best = |cell: &Cell| {
         let best = best.iter().find(|best| cell.key.of(best) == **best)?;
-        Some((over(results, &cell.key, best, Run::figure)?, cell.key == *best))
+        let ratio = over(results, &cell.key, best, Run::figure)?;
+        let is_best = cell.key == *best;
+        // Over itself it is 1, whatever its rounds are.
+        let itself = Estimate { median: 1.0, low: ratio.low.and(Some(1.0)), high: ratio.high.and(Some(1.0)) };
+        Some((if is_best { itself } else { ratio }, is_best))
     };
     let found: Vec<_> = results.cells.iter().map(to_best).collect();
     for (cell, found) in results.cells.iter_mut().zip(found) {
@@ -111,38 +117,9 @@ fn mark_best(results: &mut Results) {
     }
 }
 
-/// Whether a figure of a cell is a lower bound: of clients where a search ended at another limit than the server's, of a
-/// recovery where the load ended first in some round.
-fn may_be_more(results: &Results, cell: &Cell, metric: Metric) -> bool {
-    let is_under_way = |run: &Run| run.outcome.as_ref().is_some_and(recovery::is_under_way);
-    match metric {
-        Metric::ClientsHeld => cell.held.as_ref().is_some_and(|held| held.at_least),
-        Metric::RecoveryS => results.sound(&cell.key).any(is_under_way),
-        _ => false,
-    }
-}
-
 /// Whether a figure of a cell was seen for a short while only, so that it tells nothing of what lasts.
 fn is_brief(cell: &Cell, metric: Metric) -> bool {
     metric == Metric::ClientsHeld && cell.held.as_ref().is_some_and(|held| held.brief)
-}
-
-/// Whether the best figure of several cells is a lower bound: where more is better, any of them may be the best then.
-fn best_may_be_more<'a>(
-    results: &Results,
-    best: &Cell,
-    mut all: impl Iterator<Item = &'a Cell>,
-    metric: Metric,
-) -> bool {
-    let may_be_more = |cell: &Cell| may_be_more(results, cell, metric);
-    may_be_more(best) || metric.more_is_better() && all.any(may_be_more)
-}
-
-/// The ends of an interval, as wide as it is where the figure, or what it is over, may be more than was found; `None` where
-/// there is none.
-fn widened(found: Estimate, may_be_more: bool, other_may_be_more: bool) -> Option<(f64, f64)> {
-    let (low, high) = found.interval()?;
-    Some((if other_may_be_more { 0.0 } else { low }, if may_be_more { f64::INFINITY } else { high }))
 }
 
 /// A figure of one cell over that of another.
@@ -171,7 +148,7 @@ fn outcomes(budget: &Budget, results: &Results, plan: &Plan) -> Vec<BudgetOutcom
 struct Best {
     name: String,
     values: Vec<f64>,
-    may_be_more: bool,
+    slack: Slack,
     is_brief: bool,
 }
 
@@ -185,11 +162,12 @@ fn best(results: &Results, target: &str, load: &CellKey, metric: Metric) -> Best
         Some((worth, cell, values))
     });
     let best = worths.max_by(|a, b| a.0.total_cmp(&b.0));
-    let none = || Best { name: target.to_owned(), values: Vec::new(), may_be_more: false, is_brief: false };
+    let none =
+        || Best { name: target.to_owned(), values: Vec::new(), slack: Slack::default(), is_brief: false };
     best.map_or_else(none, |(_, cell, values)| Best {
         name: cell.key.contender(),
         values,
-        may_be_more: best_may_be_more(results, cell, settings(), metric),
+        slack: Slack::of_best(results, cell, settings(), metric),
         is_brief: is_brief(cell, metric),
     })
 }
@@ -215,7 +193,7 @@ fn outcome(budget: &Budget, results: &Results, load: &CellKey) -> BudgetOutcome 
         met: ratio.is_some_and(|ratio| keeps(ratio.median)),
         // The bounds leave one range of ratios, so what holds at both ends of an interval holds within.
         clear: ratio.filter(|_| !own.is_brief && !other.is_brief).is_some_and(|ratio| {
-            match widened(ratio, own.may_be_more, other.may_be_more) {
+            match own.slack.widen(ratio, other.slack) {
                 None => false,
                 Some((low, high)) if keeps(ratio.median) => keeps(low) && keeps(high),
                 Some((low, high)) => {

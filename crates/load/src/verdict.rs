@@ -77,7 +77,7 @@ pub const GATES: [Gate; 12] = [
 /// Judges a load by what it measured.
 pub fn judge(outcome: &Outcome) -> Verdict {
     let mut verdict = Verdict::Valid;
-    let (bad, all) = (bad_answers(outcome), all(outcome));
+    let (bad, all) = (count_bad(outcome), all(outcome));
     if outcome.answered() == 0 {
         verdict.invalid("no request was answered in the time that was measured".into());
     } else if bad * 2 > all {
@@ -100,16 +100,20 @@ pub(crate) fn all(outcome: &Outcome) -> u64 {
     outcome.requests + outcome.drained + outcome.errors.total()
 }
 
-/// Answers with an error status that nobody expected.
-fn bad_answers(outcome: &Outcome) -> u64 {
+/// Answers with an error status that nobody expected: each status, and how many.
+pub fn bad_answers(outcome: &Outcome) -> impl Iterator<Item = (u16, u64)> {
     let expected = &outcome.plan.expect.statuses;
     let is_bad = |code: &u16| *code >= 400 && !expected.contains(code);
-    outcome.statuses.iter().filter(|(code, _)| is_bad(code)).map(|(_, count)| count).sum()
+    outcome.statuses.iter().map(|(code, count)| (*code, *count)).filter(move |(code, _)| is_bad(code))
+}
+
+fn count_bad(outcome: &Outcome) -> u64 {
+    bad_answers(outcome).map(|(_, count)| count).sum()
 }
 
 /// Requests without a proper answer.
 pub fn failed(outcome: &Outcome) -> u64 {
-    outcome.errors.total() + bad_answers(outcome)
+    outcome.errors.total() + count_bad(outcome)
 }
 
 pub(crate) fn too_many_errors(outcome: &Outcome) -> Option<String> {

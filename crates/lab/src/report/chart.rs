@@ -40,15 +40,18 @@ pub(super) const RATE: Figure = Figure {
     get: |cell| Some(cell.requests_per_second),
 };
 
+/// The clients that searches found.
+pub(super) const HELD: Figure = Figure {
+    id: "held",
+    title: "Clients held",
+    unit: "clients",
+    more: true,
+    get: |cell| Some(cell.held.as_ref()?.clients),
+};
+
 /// The figures that charts are of.
 pub(super) const FIGURES: [Figure; 7] = [
-    Figure {
-        id: "held",
-        title: "Clients held",
-        unit: "clients",
-        more: true,
-        get: |cell| Some(cell.held.as_ref()?.clients),
-    },
+    HELD,
     RATE,
     Figure {
         id: "cpu",
@@ -107,6 +110,49 @@ impl Figure {
     }
 }
 
+impl Figure {
+    /// By what cells are compared: the clients that searches found, or the rate.
+    pub(super) fn of(cells: &[&Cell]) -> &'static Figure {
+        if cells.iter().any(|cell| cell.held.is_some()) { &HELD } else { &RATE }
+    }
+
+    /// What is added to who is best of some cells: how many others nobody can tell from it, since their intervals reach its own
+    /// or there is none.
+    pub(super) fn rivals<'a>(&self, best: &Cell, cells: impl Iterator<Item = &'a Cell>) -> String {
+        let interval = |cell: &Cell| (self.get)(cell).and_then(|estimate| estimate.interval());
+        let reaches = |other: &&Cell| {
+            let (Some((low, high)), Some((own_low, own_high))) = (interval(other), interval(best)) else {
+                return true;
+            };
+            if self.more { high >= own_low } else { low <= own_high }
+        };
+        let others = cells.filter(|cell| cell.key != best.key && (self.get)(cell).is_some());
+        match others.filter(reaches).count() {
+            0 => String::new(),
+            1 => " (one other cannot be told from it)".into(),
+            rivals => format!(" ({rivals} others cannot be told from it)"),
+        }
+    }
+}
+
+/// Of many things those that stand for all: the first, the last, and some between.
+pub(super) fn spread<T>(all: Vec<T>, most: usize) -> Vec<T> {
+    let last = all.len().saturating_sub(1);
+    if last < most {
+        return all;
+    }
+    let chosen: Vec<usize> = (0..most).map(|at| at * last / (most - 1).max(1)).collect();
+    let chosen = |(at, thing): (usize, T)| chosen.contains(&at).then_some(thing);
+    all.into_iter().enumerate().filter_map(chosen).collect()
+}
+
+/// Says in the first of some charts that they are of so many of all.
+pub(super) fn note_drawn(charts: &mut [Chart], drawn: usize, all: usize, what: &str) {
+    if let Some(first) = charts.first_mut().filter(|_| drawn < all) {
+        first.finding += &format!(" {drawn} of {all} {what} are drawn.");
+    }
+}
+
 /// A line of a chart: its name, and its value at a point.
 pub(super) type Line<'a, P> = (&'a str, fn(&P) -> f64);
 
@@ -143,4 +189,31 @@ fn medians(mut points: Vec<(usize, Estimate)>) -> (Vec<Value>, Vec<Value>) {
     };
     let intervals = points.iter().filter_map(ends).collect();
     (points.iter().map(|(at, estimate)| json!([at, estimate.median])).collect(), intervals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    #[test]
+    fn of_many_things_the_first_the_last_and_some_between_stand_for_all() {
+        assert_eq!(spread((0..5).collect(), 6), [0, 1, 2, 3, 4]);
+        assert_eq!(spread((0..6).collect(), 6), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(spread((0..50).collect(), 6), [0, 9, 19, 29, 39, 49]);
+        assert_eq!(spread(vec![7, 8, 9], 1), [7]);
+    }
+
+    #[test]
+    fn who_is_best_is_not_said_without_those_that_may_be() {
+        let rate = |target: &str, rate: f64| fake::cell(fake::key(target, 10), rate);
+        // One per cent either way.
+        let cells = [rate("a", 1_000.0), rate("b", 985.0), rate("c", 900.0)];
+        let said = |cells: &[Cell]| RATE.rivals(&cells[0], cells.iter());
+        assert_eq!(said(&cells), " (one other cannot be told from it)");
+        assert_eq!(said(&cells[..1]), "");
+        let mut once = cells;
+        once[2].requests_per_second = Estimate { low: None, high: None, ..once[2].requests_per_second };
+        assert_eq!(said(&once), " (2 others cannot be told from it)");
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::chart::{Chart, FIGURES, Figure, line_with_whiskers};
+use super::chart::{Chart, FIGURES, Figure, RATE, line_with_whiskers, note_drawn, spread};
 use super::conditions::{best_of_each, over_conditions};
 use super::forest::forests;
 use super::format::{counted, estimate, number};
@@ -15,6 +15,9 @@ use super::server::leading;
 use crate::key::CellKey;
 use crate::results::{Cell, Results, Run};
 
+/// Most charts over the number of connections, beside those over conditions.
+const MOST: usize = 8;
+
 /// Most runs that are drawn, each as a point.
 const MOST_RUNS: usize = 1500;
 
@@ -22,15 +25,7 @@ const MOST_RUNS: usize = 1500;
 pub(super) fn charts(results: &Results, surfaces: bool) -> Vec<Chart> {
     let mut charts = over_conditions(results);
     charts.extend(held(results));
-    // Where conditions change they are the picture; otherwise it is the number of connections.
-    if charts.is_empty() {
-        let cells = best_of_each(&results.cells);
-        for facet in facets(results) {
-            for figure in &FIGURES {
-                charts.extend(chart(&cells, figure, &facet, charts.len()));
-            }
-        }
-    }
+    charts.extend(over_connections(results, !charts.is_empty()));
     charts.extend(forests(results));
     charts.extend(optima(results));
     charts.extend(grids(results, surfaces));
@@ -39,38 +34,37 @@ pub(super) fn charts(results: &Results, surfaces: bool) -> Vec<Chart> {
     charts
 }
 
-/// A path and a way to use connections: cells that belong in one chart.
-struct Facet {
-    path: String,
-    close: bool,
-    /// Whether there are others, so that the title must say which one it is.
-    one_of_several: bool,
+/// Charts over the number of connections: of every figure, or, where there are others, of the rate alone and where there is more
+/// than one number.
+fn over_connections(results: &Results, has_others: bool) -> Vec<Chart> {
+    let mut facets = BTreeMap::<CellKey, Vec<&Cell>>::new();
+    for cell in best_of_each(&results.cells) {
+        let facet = CellKey { connections: 0, ..cell.key.without_contender() };
+        facets.entry(facet).or_default().push(cell);
+    }
+    let changes = |cells: &[&Cell]| cells.iter().any(|cell| cell.key.connections != cells[0].key.connections);
+    facets.retain(|_, cells| !has_others || changes(cells));
+    let figures = if has_others { &[RATE][..] } else { &FIGURES };
+    let (all, mut charts) = (facets.len(), Vec::new());
+    let drawn = spread(facets.into_iter().collect(), if has_others { MOST } else { all.max(1) });
+    for (facet, cells) in drawn {
+        for figure in figures {
+            let of = if all > 1 { format!(": {}", facet.circumstances()) } else { String::new() };
+            charts.extend(chart(&cells, figure, &of, charts.len()));
+        }
+    }
+    if has_others {
+        note_drawn(&mut charts, MOST, all, "loads");
+    }
+    charts
 }
 
-fn facets(results: &Results) -> Vec<Facet> {
-    let mut keys: Vec<_> = results.cells.iter().map(|cell| (cell.key.path.clone(), cell.key.close)).collect();
-    keys.dedup();
-    keys.sort();
-    keys.dedup();
-    let one_of_several = keys.len() > 1;
-    keys.into_iter().map(|(path, close)| Facet { path, close, one_of_several }).collect()
-}
-
-fn chart(cells: &[&Cell], figure: &Figure, facet: &Facet, number_of: usize) -> Option<Chart> {
-    let cells: Vec<&Cell> = cells
-        .iter()
-        .copied()
-        .filter(|cell| {
-            cell.key.path == facet.path && cell.key.close == facet.close && (figure.get)(cell).is_some()
-        })
-        .collect();
+fn chart(cells: &[&Cell], figure: &Figure, of: &str, number_of: usize) -> Option<Chart> {
+    let cells: Vec<&Cell> = cells.iter().copied().filter(|cell| (figure.get)(cell).is_some()).collect();
     if !figure.is_worth_a_chart(&cells) {
         return None;
     }
-    let mut title = figure.title.to_string();
-    if facet.one_of_several {
-        title += &format!(": {}{}", facet.path, if facet.close { ", a connection per request" } else { "" });
-    }
+    let title = format!("{}{of}", figure.title);
     let mut connections: Vec<u32> = cells.iter().map(|cell| cell.key.connections).collect();
     connections.sort_unstable();
     connections.dedup();
@@ -94,12 +88,13 @@ fn chart(cells: &[&Cell], figure: &Figure, facet: &Facet, number_of: usize) -> O
 fn finding(cells: &[&Cell], figure: &Figure) -> String {
     let Some(best) = figure.best(cells.iter().copied()) else { return String::new() };
     format!(
-        "{}: {} {} by {} at {}.",
+        "{}: {} {} by {} at {}{}.",
         if figure.more { "Most" } else { "Least" },
         number(figure.median(best)),
         figure.unit,
         best.key.contender(),
-        counted(best.key.connections as usize, "connection")
+        counted(best.key.connections as usize, "connection"),
+        figure.rivals(best, cells.iter().copied())
     )
 }
 

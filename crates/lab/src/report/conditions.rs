@@ -108,15 +108,15 @@ fn chart(
 /// The best at both ends of the condition, in words.
 fn finding(cells: &[&Cell], figure: &Figure, name: &str, (first, last): (&str, &str)) -> String {
     let best_at = |value: &str| {
-        let there = cells.iter().copied().filter(|cell| cell.key.condition[name] == value);
-        let best = figure.best(there)?;
-        Some((best.key.contender(), number(figure.median(best))))
+        let there = || cells.iter().copied().filter(|cell| cell.key.condition[name] == value);
+        let best = figure.best(there())?;
+        let most = format!("{} {}{}", number(figure.median(best)), figure.unit, figure.rivals(best, there()));
+        Some((best.key.contender(), most))
     };
     let word = if figure.more { "most" } else { "least" };
     match (best_at(first), best_at(last)) {
         (Some((a, at_a)), Some((b, at_b))) => {
-            let unit = figure.unit;
-            format!("At {name} {first}, {word} by {a}: {at_a} {unit}; at {last}, by {b}: {at_b} {unit}.")
+            format!("At {name} {first}, {word} by {a}: {at_a}; at {last}, by {b}: {at_b}.")
         }
         _ => "Not every target has a figure at both ends.".into(),
     }

@@ -63,6 +63,7 @@ impl Detail {
         }
         if self.raw >= Raw::Cells {
             light.runs.clear();
+            light.unmeasured.clear();
         }
         if self.raw == Raw::Experiment {
             light.cells.clear();
@@ -87,7 +88,7 @@ impl Detail {
         let raw = match self.raw {
             Raw::Seconds => None,
             Raw::Runs => Some("the seconds of each run in the raw figures"),
-            Raw::Cells => Some("the runs in the raw figures"),
+            Raw::Cells => Some("the runs and what was not measured in the raw figures"),
             Raw::Experiment => Some("runs and cells in the raw figures"),
         };
         let rows = (longest > self.rows).then(|| format!("what is beyond {} rows of a table", self.rows));

@@ -70,6 +70,7 @@ fn with_charts(results: &Results, charts: &[Chart], detail: &Detail) -> String {
 mod tests {
     use super::*;
     use crate::fake;
+    use crate::key::CellKey;
     use crate::plan::Plan;
     use crate::results::{Cell, Run, SCHEMA};
     use crate::summary::summarise;
@@ -110,6 +111,26 @@ mod tests {
             // The best is the last of its grid, and in the table all the same.
             assert!(page.contains("hybrid (reactors 40, workers 50) <b class=\"best\""));
         }
+    }
+
+    /// Source A's grid, of which a budget of time leaves most out.
+    #[test]
+    fn cells_that_were_not_measured_cost_a_page_no_charts() {
+        let mut results = large();
+        let measured: Vec<CellKey> = results.cells.drain(500..).map(|cell| cell.key).collect();
+        results.runs.retain(|run| !measured.contains(&run.cell));
+        let with_work = |work: u32| {
+            let under = move |key: &CellKey| {
+                let condition = [("work".to_owned(), format!("{work}us"))].into();
+                CellKey { condition, ..key.clone() }
+            };
+            measured.iter().map(under).collect::<Vec<_>>()
+        };
+        results.unmeasured = (0..18).flat_map(with_work).collect();
+        assert_eq!((results.cells.len(), results.unmeasured.len()), (500, 27_000));
+        let page = html(&results);
+        assert!(page.len() < 2_000_000, "{} bytes", page.len());
+        assert!(page.contains("id=\"heat-0\"") && page.contains("what was not measured in the raw figures"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::chart::Chart;
+use super::chart::{Chart, note_drawn, spread};
 use super::floor::{self, FLOOR};
 use super::format::{estimate, number};
 use crate::key::CellKey;
@@ -16,14 +16,19 @@ const MOST_CONTENDERS: usize = 16;
 /// Most charts.
 const MOST: usize = 6;
 
-/// A chart for each of the first conditions under which there is more than one contender.
+/// A chart for each load under which there is more than one contender; of many loads for the first, the last and some between.
 pub(super) fn forests(results: &Results) -> Vec<Chart> {
     let mut groups = BTreeMap::<CellKey, Vec<&Cell>>::new();
     for cell in results.cells.iter().filter(|cell| cell.ratio_to_best.is_some()) {
         groups.entry(cell.key.without_contender()).or_default().push(cell);
     }
-    let groups = groups.into_iter().filter(|(_, cells)| cells.len() > 1).take(MOST);
-    groups.enumerate().map(|(number_of, (key, cells))| forest(results, number_of, &key, cells)).collect()
+    let groups: Vec<_> = groups.into_iter().filter(|(_, cells)| cells.len() > 1).collect();
+    let all = groups.len();
+    let drawn = spread(groups, MOST).into_iter().enumerate();
+    let mut charts: Vec<Chart> =
+        drawn.map(|(number_of, (key, cells))| forest(results, number_of, &key, cells)).collect();
+    note_drawn(&mut charts, MOST, all, "loads");
+    charts
 }
 
 /// The rate of the floor under the same load over that of the best of some contenders.
@@ -86,5 +91,29 @@ fn forest(results: &Results, number_of: usize, key: &CellKey, mut cells: Vec<&Ce
             "floor": floor,
         }),
         finding,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+    use crate::plan::Plan;
+    use crate::summary::summarise;
+
+    #[test]
+    fn of_many_loads_the_last_is_drawn_too_and_those_that_are_not_are_counted() {
+        let mut results = fake::results(&[], 0, |_, _| (0.0, 0.0));
+        let connections = vec![1, 2, 4, 8, 16, 32, 64, 10_000];
+        let plan = Plan { connections, ..fake::plan(&["a", "b"], "") };
+        for key in plan.cells() {
+            let found = fake::measured(&key, 1_000.0, 10.0);
+            results.runs.push(fake::run(key, found));
+        }
+        summarise(&mut results, &plan);
+        let charts = forests(&results);
+        assert_eq!(charts.len(), MOST);
+        assert!(charts[MOST - 1].title.contains("10000 connections"), "{}", charts[MOST - 1].title);
+        assert!(charts[0].finding.ends_with("6 of 8 loads are drawn."), "{}", charts[0].finding);
     }
 }

@@ -122,7 +122,8 @@ pub(super) fn intervals(cells: &[Cell]) -> String {
             few.join(", ")
         ),
     };
-    let once = if rounds.contains(&1) { "; one round has none (n/a)" } else { "" };
+    let once =
+        if rounds.contains(&1) { "; one round has none (n/a), and no mark but that of the best" } else { "" };
     format!("Medians over the rounds with {kind}{once}.")
 }
 

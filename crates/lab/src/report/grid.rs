@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::chart::Chart;
-use super::settings::{Factor, HEADING, Standing, levels_of, place, rows, title};
+use super::chart::{Chart, Figure, note_drawn, spread};
+use super::settings::{Factor, Standing, heading, levels_of, place, rows, title};
 use super::slice::slice;
 use super::surface::surface;
 use crate::key::CellKey;
 use crate::results::{Cell, Results};
 
-/// Most heat maps of a report; of more conditions than that, the first ones are shown.
+/// Most heat maps of a report; of more conditions than that the first, the last and some between are shown.
 const MOST: usize = 24;
 
 /// Most pieces of all surfaces of a report together: they take some 100 bytes each.
@@ -65,8 +65,10 @@ impl<'a> Grid<'a> {
 /// A heat map or a slice for each target and condition where there is something to choose; a surface too, if that is asked for.
 pub(super) fn grids(results: &Results, surfaces: bool) -> Vec<Chart> {
     let grids = Grid::all(results);
-    let grids = grids.iter().filter(|(_, grid)| grid.cells.len() > 1).take(MOST);
-    let mut charts: Vec<Chart> = grids
+    let grids: Vec<_> = grids.iter().filter(|(_, grid)| grid.cells.len() > 1).collect();
+    let all = grids.len();
+    let mut charts: Vec<Chart> = spread(grids, MOST)
+        .into_iter()
         .enumerate()
         .flat_map(|(number_of, (key, grid))| charts(results, number_of, key, grid, surfaces))
         .collect();
@@ -75,6 +77,7 @@ pub(super) fn grids(results: &Results, surfaces: bool) -> Vec<Chart> {
         pieces += chart.options["pieces"].as_array().map_or(0, Vec::len);
         chart.options["kind"] != "surface" || pieces <= MOST_PIECES
     });
+    note_drawn(&mut charts, MOST, all, "targets and loads");
     charts
 }
 
@@ -115,12 +118,11 @@ fn heat(
     let at = |key: &CellKey| place(key, x, y).map(|(x, y)| json!([x, y]));
     let all_at = |keys: &mut dyn Iterator<Item = &CellKey>| keys.filter_map(at).collect::<Vec<Value>>();
     let keys = || grid.cells.iter().map(|cell| &cell.key);
+    let figure = Figure::of(&grid.cells);
     let data: Vec<Value> = grid
         .cells
         .iter()
-        .filter_map(|cell| {
-            place(&cell.key, x, y).map(|(x, y)| json!([x, y, cell.requests_per_second.median.round()]))
-        })
+        .filter_map(|cell| place(&cell.key, x, y).map(|(x, y)| json!([x, y, figure.median(cell).round()])))
         .collect();
     let best = all_at(&mut keys().filter(|key| standing.is_best(key)));
     let once = all_at(&mut keys().filter(|key| standing.is_unclear(key)));
@@ -136,13 +138,13 @@ fn heat(
     Chart {
         id: format!("heat-{number_of}"),
         title: format!("{} by {}: {}", x.0, y.0, title(key)),
-        heading: HEADING.map(String::from).into(),
+        heading: heading(&grid.cells),
         rows: rows(&grid.cells, standing),
         options: json!({
             "kind": "heat",
             "x": { "name": x.0, "values": x.1 },
             "y": { "name": y.0, "values": y.1 },
-            "unit": "requests/s",
+            "unit": figure.unit,
             "description": finding,
             "data": data,
             "best": best,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::chart::{Chart, line_with_whiskers};
+use super::chart::{Chart, HELD, line_with_whiskers};
 use super::format::held_by;
 use crate::results::{Cell, Held, Results, fastest};
 
@@ -11,7 +11,13 @@ pub(super) fn held(results: &Results) -> Option<Chart> {
     let cells: Vec<(&Cell, &Held)> =
         results.cells.iter().filter_map(|cell| Some((cell, cell.held.as_ref()?))).collect();
     let best = fastest(cells.iter().map(|(cell, _)| *cell))?;
-    let finding = format!("Most: {} by {}.", held_by(best.held.as_ref()?), best.key.contender());
+    let may_hold_more = cells.iter().filter(|(cell, held)| held.at_least && cell.key != best.key).count();
+    let others = match may_hold_more {
+        0 => HELD.rivals(best, cells.iter().map(|(cell, _)| *cell)),
+        1 => "; one other may hold as many".into(),
+        more => format!("; {more} others may hold as many"),
+    };
+    let finding = format!("Most: {} by {}{others}.", held_by(best.held.as_ref()?), best.key.contender());
     let names: Vec<String> = cells
         .iter()
         .map(|(cell, _)| format!("{}, {}", cell.key.contender(), cell.key.circumstances()))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::chart::{Chart, line_with_whiskers};
+use super::chart::{Chart, line_with_whiskers, note_drawn, spread};
 use super::format::{estimate, number};
 use super::grid::Grid;
 use super::settings::{Standing, order};
@@ -49,7 +49,9 @@ pub(super) fn optima(results: &Results) -> Vec<Chart> {
             charts.extend(chart(charts.len(), name, &facet, &points));
         }
     }
-    charts.truncate(MOST);
+    let all = charts.len();
+    let mut charts = spread(charts, MOST);
+    note_drawn(&mut charts, MOST, all, "charts of the best setting");
     charts
 }
 

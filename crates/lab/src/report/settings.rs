@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::format::{estimate, number};
+use super::chart::Figure;
+use super::format::{estimate, held_by, number};
 use crate::key::{CellKey, levels};
 use crate::results::{Cell, Results, fastest};
 use crate::stats::{ratio, tied};
@@ -38,7 +39,10 @@ pub(super) fn title(key: &CellKey) -> String {
         true => key.path.clone(),
         false => levels(&key.condition),
     };
-    format!("{}, {condition}, {} connections", key.target, key.connections)
+    match key.is_searched() {
+        true => format!("{}, {condition}", key.target),
+        false => format!("{}, {condition}, {} connections", key.target, key.connections),
+    }
 }
 
 /// How the settings of a target stand to its best one, under the same conditions.
@@ -89,8 +93,11 @@ impl<'a> Standing<'a> {
             1 => "; one other setting cannot be told from it".into(),
             more => format!("; {more} other settings cannot be told from it"),
         };
-        let rate = number(self.best.requests_per_second.median);
-        format!("Most requests per second with {}: {rate}{others}.", levels(&self.best.key.setting))
+        let (what, most) = match &self.best.held {
+            Some(held) => ("clients held", held_by(held)),
+            None => ("requests per second", number(self.best.requests_per_second.median)),
+        };
+        format!("Most {what} with {}: {most}{others}.", levels(&self.best.key.setting))
     }
 
     /// The same of one setting, in a few words.
@@ -103,15 +110,18 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// What the columns of the table behind a chart are.
-pub(super) const HEADING: [&str; 5] = ["setting", "requests/s", "p99 us", "rounds", "standing"];
+/// What the columns of the table behind a chart of these cells are.
+pub(super) fn heading(cells: &[&Cell]) -> Vec<String> {
+    ["setting", Figure::of(cells).unit, "p99 us", "rounds", "standing"].map(String::from).into()
+}
 
 /// The rows of that table.
 pub(super) fn rows(cells: &[&Cell], standing: &Standing<'_>) -> Vec<Vec<String>> {
+    let figure = Figure::of(cells);
     let row = |cell: &&Cell| {
         vec![
             levels(&cell.key.setting),
-            estimate(Some(cell.requests_per_second)),
+            estimate((figure.get)(cell)),
             estimate(cell.p99_us),
             cell.rounds.to_string(),
             standing.word(&cell.key).into(),

@@ -1,10 +1,10 @@
-//! A slice through a target's settings: its rate over one factor, a line with its band for each level of another.
+//! A slice through a target's settings: its rate, or the clients that it holds, over one factor, a line with its band for each level of another.
 
 use serde_json::json;
 
-use super::chart::{Chart, RATE, line_with_band};
+use super::chart::{Chart, Figure, line_with_band};
 use super::floor;
-use super::settings::{Factor, HEADING, Standing, rows, title};
+use super::settings::{Factor, Standing, heading, rows, title};
 use crate::key::CellKey;
 use crate::results::{Cell, Results};
 
@@ -35,7 +35,7 @@ pub(super) fn slice(
         }
         None => vec![None],
     };
-    let mut series = Vec::new();
+    let (figure, mut series) = (Figure::of(cells), Vec::new());
     for (style, level) in drawn.iter().enumerate() {
         let own = |cell: &&&Cell| match (lines, level) {
             (Some((name, _)), Some(level)) => own_level(cell, name, level),
@@ -43,7 +43,7 @@ pub(super) fn slice(
         };
         let points = cells.iter().filter(own).filter_map(|cell| {
             let at = x.1.iter().position(|level| own_level(cell, x.0, level))?;
-            Some((at, cell.requests_per_second))
+            Some((at, (figure.get)(cell)?))
         });
         let name = match (lines, level) {
             (Some((name, _)), Some(level)) => format!("{name} {level}"),
@@ -51,19 +51,20 @@ pub(super) fn slice(
         };
         series.extend(line_with_band(&name, style, points.collect()));
     }
-    series.extend(floor::beneath(results, key).and_then(|cell| floor::across(cell, &RATE, x.1.len())));
+    let floor = floor::beneath(results, key).filter(|_| figure.has_floor());
+    series.extend(floor.and_then(|cell| floor::across(cell, figure, x.1.len())));
     let mut finding = standing.finding();
     if all.len() > drawn.len() {
         finding += &format!(" {} of {} lines are drawn.", drawn.len(), all.len());
     }
     Chart {
         id,
-        title: format!("Requests per second over {}: {}", x.0, title(key)),
-        heading: HEADING.map(String::from).into(),
+        title: format!("{} over {}: {}", figure.title, x.0, title(key)),
+        heading: heading(cells),
         rows: rows(cells, standing),
         options: json!({
             "x": { "name": x.0, "values": x.1 },
-            "y": { "name": "requests/s" },
+            "y": { "name": figure.unit },
             "description": finding,
             "series": series,
         }),

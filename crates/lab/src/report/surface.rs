@@ -3,10 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::chart::Chart;
+use super::chart::{Chart, Figure};
 use super::format::number;
 use super::isometric::{Grid, Piece, Place, project};
-use super::settings::{Factor, HEADING, Standing, place, rows, title};
+use super::settings::{Factor, Standing, heading, place, rows, title};
 use crate::key::{CellKey, levels};
 use crate::results::Cell;
 
@@ -25,7 +25,8 @@ pub(super) fn surface(
     standing: &Standing<'_>,
     (x, y): (&Factor<'_>, &Factor<'_>),
 ) -> Option<Chart> {
-    let rate = |cell: &Cell| cell.requests_per_second.median;
+    let figure = Figure::of(cells);
+    let rate = |cell: &Cell| figure.median(cell);
     let heights = cells.iter().filter_map(|cell| Some((place(&cell.key, x, y)?, rate(cell)))).collect();
     let grid = Grid::new((x.1.len(), y.1.len()), heights);
     let pieces = grid.pieces();
@@ -37,12 +38,12 @@ pub(super) fn surface(
     let finding = standing.finding();
     Some(Chart {
         id: format!("surface-{number_of}"),
-        title: format!("Surface of requests per second over {} and {}: {}", x.0, y.0, title(key)),
-        heading: HEADING.map(String::from).into(),
+        title: format!("Surface of {} over {} and {}: {}", figure.title.to_lowercase(), x.0, y.0, title(key)),
+        heading: heading(cells),
         rows: rows(cells, standing),
         options: json!({
             "kind": "surface",
-            "unit": "requests/s",
+            "unit": figure.unit,
             "description": finding,
             "pieces": pieces.iter().map(|piece| drawn(piece, x, y)).collect::<Vec<_>>(),
             "lines": edges(),

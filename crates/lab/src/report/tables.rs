@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use load::verdict::bad_answers;
+
 use super::chart::Chart;
 use super::format::{HEADING, because, came_out, connections, escape, estimate, mebibytes};
 use crate::results::{Cell, Judgement, Results};
@@ -42,7 +44,7 @@ pub(super) fn cells(results: &Results, most: usize) -> String {
         shown[..most].sort_by_key(|(at, _)| *at);
     }
     let rows = shown.iter().map(|(_, cell)| {
-        let best = if cell.tied_best {
+        let best = if cell.is_marked() {
             " <b class=\"best\" title=\"best, or not to be told from it\">&#9733;</b>"
         } else {
             ""
@@ -113,7 +115,7 @@ pub(super) fn claims(results: &Results) -> String {
     format!("<h2>What was claimed</h2>{table}")
 }
 
-/// Requests that got no answer, by kind; only kinds and cells that have any.
+/// Requests that got no answer, or one with an error status that was not expected, by kind; only kinds and cells that have any.
 pub(super) fn errors(results: &Results, most: usize) -> String {
     let rows = error_rows(results);
     if rows.is_empty() {
@@ -140,11 +142,14 @@ fn error_rows(results: &Results) -> Vec<Vec<String>> {
         }
         let beside = run.beside.iter().map(|outcome| ("beside: ", outcome));
         for (whose, outcome) in run.outcome.iter().map(|outcome| ("", outcome)).chain(beside) {
-            for (kind, count) in outcome.errors.named().into_iter().filter(|(_, count)| *count > 0) {
+            let errors =
+                outcome.errors.named().into_iter().map(|(kind, count)| (kind.replace('_', " "), count));
+            let answers = bad_answers(outcome).map(|(status, count)| (format!("status {status}"), count));
+            for (kind, count) in errors.chain(answers).filter(|(_, count)| *count > 0) {
                 rows.push(vec![
                     escape(&run.cell.to_string()),
                     (run.round + 1).to_string(),
-                    format!("{whose}{}", kind.replace('_', " ")),
+                    format!("{whose}{kind}"),
                     count.to_string(),
                 ]);
             }
@@ -157,4 +162,22 @@ fn error_rows(results: &Results) -> Vec<Vec<String>> {
 pub(super) fn environment(results: &Results) -> String {
     let rows = results.environment.iter().map(|(name, value)| vec![escape(name), escape(value)]);
     table("plain", "The host", &["what", "value"], &rows.collect::<Vec<_>>(), usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake;
+
+    #[test]
+    fn answers_with_an_error_status_are_requests_that_failed() {
+        let mut results = fake::results(&["a"], 3, |_, _| (1_000.0, 10.0));
+        assert_eq!(errors(&results, usize::MAX), "<p>No request failed.</p>");
+        let outcome = results.runs[1].outcome.as_mut().unwrap();
+        outcome.statuses.extend([(503, 30), (404, 7)]);
+        outcome.plan.expect.statuses.push(404);
+        let said = errors(&results, usize::MAX);
+        assert!(said.contains("<td>2</td><td>status 503</td><td>30</td>") && !said.contains("404"), "{said}");
+        assert_eq!(error_count(&results), 1);
+    }
 }

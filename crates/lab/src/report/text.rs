@@ -42,7 +42,7 @@ fn row(cell: &Cell) -> [String; HEADING.len()] {
     let median =
         |figure: Option<crate::Estimate>| figure.map_or("n/a".into(), |figure| number(figure.median));
     [
-        format!("{}{}", cell.key.contender(), if cell.tied_best { " *" } else { "" }),
+        format!("{}{}", cell.key.contender(), if cell.is_marked() { " *" } else { "" }),
         cell.key.circumstances(),
         connections(cell),
         estimate(Some(cell.requests_per_second)),

@@ -1,13 +1,20 @@
 //! What others have claimed, and what came of it here: a ratio of two cells, or a figure of one, with its interval, against
 //! the claim.
 
-use super::{best_may_be_more, is_brief, over, widened};
+use super::{Slack, is_brief, over};
 use crate::plan::{Claim, Metric, Plan, Side};
 use crate::results::{Cell, ClaimOutcome, Judgement, Results, Run, fastest};
 use crate::stats::{estimate, ratio_of_sum};
 
 /// Why a claim is undecided by a single round.
 const ONE_ROUND: &str = "one round has no interval: run more rounds";
+
+/// Why it is undecided by what was not seen for long.
+const BRIEF: &str = "the clients that were found were not held for long";
+
+/// Why it is undecided by an interval that would decide it.
+const BOUND: &str =
+    "a figure is a bound: the load came to its own limit before the server did, or ended first";
 
 /// How every claim of a plan came out.
 pub(super) fn outcomes(results: &Results, plan: &Plan) -> Vec<ClaimOutcome> {
@@ -20,12 +27,12 @@ fn outcome(results: &Results, claim: &Claim) -> ClaimOutcome {
     let name = |cell: Option<&Cell>| cell.map_or("not measured".into(), |cell| cell.key.to_string());
     let best_of = |side: &Option<Side>| side.as_ref().and_then(|side| best(results, side));
     let (plus, right) = (best_of(&claim.plus), best_of(&claim.right));
-    let more = |best: Option<&Cell>, side: &Side| {
-        best.is_some_and(|best| best_may_be_more(results, best, named(results, side), claim.metric))
+    let slack = |best: Option<&Cell>, side: Option<&Side>| {
+        let of_best = |(best, side)| Slack::of_best(results, best, named(results, side), claim.metric);
+        best.zip(side).map_or_else(Slack::default, of_best)
     };
-    let may_be_more = |best, side: &Option<Side>| side.as_ref().is_some_and(|side| more(best, side));
-    let left_more = more(left, &claim.left) || may_be_more(plus, &claim.plus);
-    let right_more = may_be_more(right, &claim.right);
+    let left_slack = slack(left, Some(&claim.left)).or(slack(plus, claim.plus.as_ref()));
+    let right_slack = slack(right, claim.right.as_ref());
     let is_brief = [left, plus, right].into_iter().flatten().any(|cell| is_brief(cell, claim.metric));
     let compared = |sides| match claim.metric {
         Metric::RequestsPerSecond => sides,
@@ -48,13 +55,21 @@ fn outcome(results: &Results, claim: &Claim) -> ClaimOutcome {
             (figure, name(left))
         }
     };
-    let interval = found.filter(|_| !is_brief).and_then(|found| widened(found, left_more, right_more));
+    let judge = |interval| judge(claim, interval);
+    let interval = found.filter(|_| !is_brief).and_then(|found| left_slack.widen(found, right_slack));
+    let judgement = interval.map_or(Judgement::Undecided, judge);
+    let by_itself = found.and_then(|found| Some(judge(found.interval()?)));
+    let why = match by_itself {
+        None => found.map(|_| ONE_ROUND),
+        Some(by_itself) if judgement != by_itself => Some(if is_brief { BRIEF } else { BOUND }),
+        Some(_) => None,
+    };
     ClaimOutcome {
         text: claim.text.clone(),
         source: claim.source.clone(),
         compared: compared(sides),
-        judgement: interval.map_or(Judgement::Undecided, |interval| judge(claim, interval)),
-        why: found.filter(|found| found.interval().is_none()).map(|_| ONE_ROUND.into()),
+        judgement,
+        why: why.map(String::from),
         ratio: found,
     }
 }
@@ -108,6 +123,31 @@ mod tests {
         assert_eq!(judged("at_least = 2"), Judgement::Undecided);
         results.cells.clear();
         assert_eq!(outcomes(&results, &plan("at_least = 1"))[0].ratio, None);
+    }
+
+    #[test]
+    fn a_claim_is_undecided_where_a_load_at_its_limit_may_hide_the_answer() {
+        let judged = |rates: [f64; 2], busy: &[&str], bound: &str| {
+            let of = |target: &str| rates[usize::from(target == "b")];
+            let mut results = fake::results(&["a", "b"], 3, |target, _| (of(target), 10.0));
+            for run in results.runs.iter_mut().filter(|run| busy.contains(&&*run.cell.target)) {
+                run.outcome.as_mut().unwrap().client.busiest_thread_share = 0.95;
+            }
+            let sides = "left = { target = \"a\" }\nright = { target = \"b\" }";
+            let plan = fake::plan(&["a", "b"], &format!("[[claim]]\ntext = \"x\"\n{sides}\n{bound}\n"));
+            super::super::summarise(&mut results, &plan);
+            let claim = results.claims.remove(0);
+            (claim.judgement, claim.why.as_deref().map(|why| why == BOUND))
+        };
+        use Judgement::{Refuted, Reproduced, Undecided};
+        assert_eq!(judged([1_000.0, 1_000.0], &[], "at_least = 1.2"), (Refuted, None));
+        assert_eq!(judged([1_000.0, 1_000.0], &["a", "b"], "at_least = 1.2"), (Undecided, Some(true)));
+        assert_eq!(judged([6_000.0, 1_000.0], &["a"], "at_least = 1.2"), (Reproduced, None));
+        assert_eq!(judged([6_000.0, 1_000.0], &["b"], "at_least = 1.2"), (Undecided, Some(true)));
+        // Times are those or less.
+        let mean = "metric = \"mean_us\"\nat_most = 1.2";
+        assert_eq!(judged([1_000.0, 1_000.0], &["a"], mean), (Reproduced, None));
+        assert_eq!(judged([1_000.0, 1_000.0], &["b"], mean), (Undecided, Some(true)));
     }
 
     #[test]

@@ -98,17 +98,12 @@ fn best(results: &Results, group: &[&Cell]) -> Option<String> {
     let (at, name) = (best.key.load(), best.key.contender());
     let rate_of_best = format!("{} requests per second", number(best.requests_per_second.median));
     let rest: Vec<&Cell> = group.iter().copied().filter(|cell| cell.key != best.key).collect();
-    let tied: Vec<String> =
-        rest.iter().filter(|cell| cell.tied_best).map(|cell| cell.key.contender()).collect();
+    let mut tied: Vec<&Cell> = rest.iter().copied().filter(|cell| cell.tied_best).collect();
+    tied.sort_by(|a, b| b.requests_per_second.median.total_cmp(&a.requests_per_second.median));
     if !tied.is_empty() {
-        let named: Vec<&str> = tied.iter().map(String::as_str).take(MOST_NAMED).collect();
-        let others = match tied.len().saturating_sub(MOST_NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         return Some(format!(
-            "At {at}: {name} leads with {rate_of_best}; {}{others} cannot be told from it{}.",
-            if others.is_empty() { list(&named) } else { named.join(", ") },
+            "At {at}: {name} leads with {rate_of_best}; {} cannot be told from it{}.",
+            some_of(&tied),
             for_want_of_rounds(group.iter().copied().filter(|cell| cell.tied_best))
         ));
     }
@@ -127,14 +122,27 @@ fn cheapest(results: &Results, group: &[&Cell]) -> Option<String> {
     let [(cost, least), (_, next), ..] = costs[..] else { return None };
     let (at, name) = (least.key.load(), least.key.contender());
     let cost = format!("{} us of CPU per request", number(cost));
-    if over(results, &least.key, &next.key, Run::cpu).is_some_and(|ratio| tied(&ratio)) {
+    let is_tied =
+        |cell: &&Cell| over(results, &least.key, &cell.key, Run::cpu).is_some_and(|ratio| tied(&ratio));
+    let rivals: Vec<&Cell> = costs[1..].iter().map(|(_, cell)| *cell).filter(is_tied).collect();
+    if !rivals.is_empty() {
         return Some(format!(
             "At {at}: {name} costs least, {cost}, but {} cannot be told from it{}.",
-            next.key.contender(),
-            for_want_of_rounds([least, next])
+            some_of(&rivals),
+            for_want_of_rounds([&[least], &rivals[..]].concat())
         ));
     }
     Some(format!("At {at}: {name} costs least, {cost}, {}.", times(results, least, next, Run::cpu)?))
+}
+
+/// The first of some contenders by name, and how many more there are.
+fn some_of(cells: &[&Cell]) -> String {
+    let names: Vec<String> = cells.iter().take(MOST_NAMED).map(|cell| cell.key.contender()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match cells.len() - names.len() {
+        0 => list(&names),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
 }
 
 /// `0.87 times that of b [0.85 to 0.90]`.
@@ -191,12 +199,34 @@ mod tests {
         let findings = said(&["a", "b", "c"], |_, round| (1_000.0 + f64::from(round), 10.0));
         assert_eq!(
             findings[1],
-            "At 10 connections, /: a costs least, 10.0 us of CPU per request, but b cannot be told from it."
+            "At 10 connections, /: a costs least, 10.0 us of CPU per request, but b and c cannot be told from it."
         );
         assert_eq!(
             findings[0],
             "At 10 connections, /: c leads with 1,001 requests per second; a and b cannot be told from it."
         );
+    }
+
+    #[test]
+    fn what_costs_least_is_told_from_all_others_and_not_from_the_next_one_alone() {
+        let findings = said(&["a", "b", "c"], |target, round| match target {
+            "a" => (1_000.0, 10.0),
+            "b" => (1_000.0, 10.5),
+            _ => (1_000.0, [8.0, 11.0, 14.0][round as usize]),
+        });
+        assert_eq!(
+            findings[1],
+            "At 10 connections, /: a costs least, 10.0 us of CPU per request, but c cannot be told from it."
+        );
+    }
+
+    #[test]
+    fn those_that_are_nearest_to_the_best_are_named_first() {
+        let findings = said(&["a", "b", "c", "d", "e", "f"], |target, round| {
+            let below = f64::from(u32::from(target.as_bytes()[0] - b'a'));
+            (1_000.0 + below + 20.0 * f64::from(round), 10.0)
+        });
+        assert!(findings[0].contains("; e, d, c, b and 1 more cannot be told from it"), "{findings:?}");
     }
 
     #[test]
