@@ -62,6 +62,9 @@ pub struct ClaimOutcome {
     pub text: String,
     /// Whose it is.
     pub source: String,
+    /// What the method behind it could show, and what it could not.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
     /// The cells that were compared, and by what if that is not their rate.
     pub compared: String,
     /// The ratio that was measured, or the figure itself where there is one side only; `None` where a side was not.

@@ -17,6 +17,9 @@ pub struct Claim {
     /// Who claims it, and where.
     #[serde(default)]
     pub source: String,
+    /// What the method behind it could show, and what it could not, in a sentence or two.
+    #[serde(default)]
+    pub note: String,
     /// Which figure; requests per second if nothing is said.
     #[serde(default)]
     pub metric: Metric,

@@ -104,7 +104,7 @@ pub(super) fn claims(results: &Results) -> String {
             Judgement::Undecided => "SUSPECT",
         };
         vec![
-            format!("{} <small>{}</small>", escape(&claim.text), escape(&claim.source)),
+            format!("{} <small>{}</small>{}", escape(&claim.text), escape(&claim.source), note(&claim.note)),
             format!("<span class=\"{class}\">{}</span>", claim.judgement.word()),
             estimate(claim.ratio),
             escape(&(claim.compared.clone() + &because(claim))),
@@ -113,6 +113,11 @@ pub(super) fn claims(results: &Results) -> String {
     let heading = ["claim", "outcome", "here", "compared"];
     let table = table("plain", "What was claimed", &heading, &rows.collect::<Vec<_>>(), usize::MAX);
     format!("<h2>What was claimed</h2>{table}")
+}
+
+/// What the method behind a claim could show, if anything is said of it.
+fn note(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("<br><small>{}</small>", escape(text)) }
 }
 
 /// Requests that got no answer, or one with an error status that was not expected, by kind; only kinds and cells that have any.
@@ -168,6 +173,17 @@ pub(super) fn environment(results: &Results) -> String {
 mod tests {
     use super::*;
     use crate::fake;
+    use crate::summary::summarise;
+
+    #[test]
+    fn what_the_method_behind_a_claim_could_show_stands_with_it() {
+        let claim =
+            "[[claim]]\ntext = \"x\"\nnote = \"one run < two\"\nleft = { target = \"a\" }\nat_least = 1\n";
+        let mut results = fake::results(&["a"], 3, |_, _| (1_000.0, 10.0));
+        summarise(&mut results, &fake::plan(&["a"], claim));
+        assert!(claims(&results).contains("<br><small>one run &lt; two</small>"), "{}", claims(&results));
+        assert!(crate::report::markdown(&results).contains(" Its method: one run < two"));
+    }
 
     #[test]
     fn answers_with_an_error_status_are_requests_that_failed() {

@@ -85,6 +85,9 @@ pub fn markdown(results: &Results) -> String {
             claim.compared,
             because(claim)
         );
+        if !claim.note.is_empty() {
+            text += &format!(". Its method: {}", claim.note);
+        }
     }
     if let Some(noise) = noise::sentence(results) {
         text += &format!("\n\n{noise}");

@@ -67,6 +67,7 @@ fn outcome(results: &Results, claim: &Claim) -> ClaimOutcome {
     ClaimOutcome {
         text: claim.text.clone(),
         source: claim.source.clone(),
+        note: claim.note.clone(),
         compared: compared(sides),
         judgement,
         why: why.map(String::from),
