@@ -33,7 +33,7 @@ use discard::{Failure, discard};
 use end::{Close, finish, is_head, part, refuse, turn_away};
 use shed::unavailable;
 use unsent::Wire;
-use write::{send_body, write_head};
+use write::{bound_fields, send_body, write_head};
 
 /// Answers after which a connection lets others have their turn, however many more requests it has sent.
 const TURN: u32 = 64;
@@ -278,8 +278,9 @@ async fn answer<T: Transport, H: Handler>(
         unavailable(&mut response, &context.counters.request_timeouts);
         rest = Rest { until: Deadline::NEVER, persistence: Persistence::Close, ..rest };
     }
+    bound_fields(&mut response);
     let has_body = !rest.head_only && !response.is_bodiless();
-    let mut sent = write_head(wire, context, &mut response, rest).await;
+    let mut sent = write_head(wire, context, &response, rest).await;
     if has_body && sent.is_ok() {
         sent = send_body(wire, context, &response.body, rest.until).await;
     }

@@ -35,21 +35,31 @@ impl Sink for Out<'_> {
     }
 }
 
-/// Writes the head of a response.
+/// Replaces a response whose fields do not fit in a buffer: before anyone asks whether it has a body.
+#[inline]
+pub(super) fn bound_fields(response: &mut Response) {
+    if response.fields.len() > engine::BUF_BYTES - OWN_LINES {
+        too_wide(response);
+    }
+}
+
+#[cold]
+fn too_wide(response: &mut Response) {
+    tracing::error!(
+        bytes = response.fields.len(),
+        "the fields of a response do not fit in a buffer; answered with 500"
+    );
+    response.clear();
+    response.plain(wire::Status::INTERNAL_SERVER_ERROR);
+}
+
+/// Writes the head of a response, whose fields are [bounded](bound_fields).
 pub(super) async fn write_head<T: Transport, H: Handler>(
     wire: &mut Wire<T, H>,
     context: &Context<H>,
-    response: &mut Response,
+    response: &Response,
     rest: Rest,
 ) -> Result<(), Close> {
-    if response.fields.len() > engine::BUF_BYTES - OWN_LINES {
-        tracing::error!(
-            bytes = response.fields.len(),
-            "the fields of a response do not fit in a buffer; answered with 500"
-        );
-        response.clear();
-        response.plain(wire::Status::INTERNAL_SERVER_ERROR);
-    }
     if wire.output().room() < response.fields.len() + OWN_LINES {
         Box::pin(send(wire, context, More::Follows, rest.until, Deadline::NEVER)).await?;
     }

@@ -7,6 +7,7 @@ use engine::Stop;
 use engine::driver::memory::{Arrival, Script};
 use proptest::prelude::*;
 use rustix::io::Errno;
+use server::{Request, Response, Status};
 
 const HELLO: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\nhello\n";
 const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 14\r\n\r\n404 Not Found\n";
@@ -230,6 +231,17 @@ fn a_status_without_content_is_sent_without() {
 fn fields_that_fit_in_no_buffer_are_a_500() {
     let seen = converse(Script::sends(["GET /wide HTTP/1.1\r\nHost: a\r\n\r\n"]).then_ends(), |_| ());
     assert!(seen.text.starts_with("HTTP/1.1 500 "), "{}", seen.text);
+    // Also where the answer would have had no body: the 500 has one, and the client must not take the next answer for it.
+    for status in [Status::NO_CONTENT, Status::NOT_MODIFIED] {
+        let wide = move |request: &Request<'_>, response: &mut Response| match request.head.path() {
+            "/wide" => drop(response.status(status).field("X-Wide", &[b'w'; 17_000])),
+            _ => handler(request, response),
+        };
+        let requests = "GET /wide HTTP/1.1\r\nHost: a\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
+        let seen = converse_with(wide, Stop::default(), Script::sends([requests]).then_ends(), |_| ());
+        let body = format!("\r\n\r\n500 Internal Server Error\n{HELLO}");
+        assert!(seen.text.starts_with("HTTP/1.1 500 ") && seen.text.ends_with(&body), "{}", seen.text);
+    }
 }
 
 #[test]
