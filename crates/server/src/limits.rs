@@ -23,7 +23,8 @@ pub struct Limits {
     /// [`RATE_GRACE`]: 408, or the connection is cut. 0 for no such limit.
     pub least_rate: u64,
     /// Time for a whole request, from its first byte to the last one of its answer. What the client could still be told
-    /// then is 503; otherwise the connection is cut.
+    /// then is 503, also while a worker has the request; otherwise the connection is cut. A handler on the thread that owns the
+    /// connection cannot be interrupted: its answer is replaced once it is there.
     pub request_time: Option<Duration>,
     /// How long requests may wait for a worker, in the long run: where the shortest wait of 100 ms is longer, those that have
     /// waited twice as long get 503. `None` for no such limit.

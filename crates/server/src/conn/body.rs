@@ -78,7 +78,8 @@ pub(super) async fn answer<T: Transport, H: Handler>(
         Ok(Way::Here(route)) => context.call(&request, &mut response, route),
         Ok(Way::Worker(ticket)) => {
             let cargo = Cargo::new(head, body, response, peer);
-            return delegate_cargo(context, cargo, ticket).await.map(|cargo| Ok((cargo.response, rest)));
+            let response = delegate_cargo(&**wire, context, cargo, rest.until, ticket).await?;
+            return Ok(Ok((response, rest)));
         }
         Err(denial) => denial.answer(&mut response, &context.counters),
     }

@@ -256,6 +256,14 @@ impl<H: Handler> Context<H> {
         response
     }
 
+    /// A response to the same request, for when the one that is given away does not come back.
+    pub(super) fn stand_in(&self, response: &Response) -> Box<Response> {
+        let mut other = self.spare.borrow_mut().pop().unwrap_or_default();
+        other.note.copy(&response.note);
+        other.id.clone_from(&response.id);
+        other
+    }
+
     /// Counts an answer that is complete, or waits in the output to be sent.
     pub(super) fn count(&self, response: &Response) {
         self.counters.answered(response.status);

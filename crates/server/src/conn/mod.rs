@@ -142,7 +142,7 @@ async fn converse<T: Transport, H: Handler>(
             Turn::Delegated(length, rest, response, ticket) => {
                 // What was answered before must not wait for this one.
                 flush(wire, context, rest.until).await?;
-                (delegate(&mut **wire, context, length, response, peer, ticket).await?, rest)
+                (delegate(&mut **wire, context, length, response, rest.until, peer, ticket).await?, rest)
             }
             Turn::Body(length, rest, is_wanted) => {
                 // In a box, like a refusal: few connections send bodies.
@@ -174,8 +174,8 @@ async fn converse<T: Transport, H: Handler>(
             }
         };
         next = Next::Unknown;
-        let persistence = answer(wire, context, response, rest).await?;
-        if persistence == Persistence::Close {
+        let rest = answer(wire, context, response, rest).await?;
+        if rest.persistence == Persistence::Close {
             finish(wire, context, rest).await?;
             return Ok(Close::Done);
         }
@@ -266,13 +266,14 @@ fn skip_empty_lines<T: Transport>(wire: &mut T) -> bool {
     !wire.input().is_empty()
 }
 
-/// Writes an answer, and reads what the request still has for a body.
+/// Writes an answer, and reads what the request still has for a body. An answer that comes too late is replaced, and changes what
+/// is still to be done.
 async fn answer<T: Transport, H: Handler>(
     wire: &mut Wire<T, H>,
     context: &Context<H>,
     mut response: Box<Response>,
     mut rest: Rest,
-) -> Result<Persistence, Close> {
+) -> Result<Rest, Close> {
     if rest.until != Deadline::NEVER && rest.until.has_passed(Instant::now()) {
         response.clear();
         unavailable(&mut response, &context.counters.request_timeouts);
@@ -298,7 +299,7 @@ async fn answer<T: Transport, H: Handler>(
         // In a box, as is all that few connections come to.
         Box::pin(drop_body(wire, context, rest)).await?;
     }
-    Ok(rest.persistence)
+    Ok(rest)
 }
 
 /// Reads a body that nobody wanted, after its request was answered.

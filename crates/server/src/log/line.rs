@@ -35,6 +35,12 @@ impl Note {
         self.text.clear();
         self.begun = None;
     }
+
+    /// Notes the same as another.
+    pub(crate) fn copy(&mut self, other: &Note) {
+        self.text.clone_from(&other.text);
+        (self.split, self.begun) = (other.split, other.begun);
+    }
 }
 
 /// The access log, for the connections of one thread.

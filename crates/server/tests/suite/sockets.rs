@@ -2,15 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use engine::driver::memory::Script;
 use engine::{Model, Settings, Stop};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use server::{Handler, Http, Limits};
+use server::{Handler, Http, Limits, Request, Response};
 
 use crate::common::{converse_within, handler, without_dates};
 use crate::endings::Taking;
@@ -21,19 +21,21 @@ const GET: &str = "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n";
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Serves on each model in turn, on real sockets, and returns what was counted.
+/// Serves on each model in turn, on real sockets.
 fn on_every_model<H: Handler>(handler: impl Fn() -> H, limits: Limits, test: impl Fn(&str, SocketAddr)) {
-    let serve = |model: &Model| {
-        let topology = model.row(2, 16);
-        let http = Arc::new(Http::on(handler(), limits, &topology).unwrap());
-        let settings = Settings { memory: None, ..Settings::new(topology, ([127, 0, 0, 1], 0).into()) };
-        let running = engine::start(&settings, http.clone()).unwrap();
-        test(&model.to_string(), running.address());
-        running.stop().set();
-        running.join().unwrap();
-        http.finish();
-    };
-    Model::ALL.iter().for_each(serve);
+    Model::ALL.iter().for_each(|model| on_model(model, handler(), limits, |address| test(&model.to_string(), address)));
+}
+
+/// Serves on a model, on real sockets.
+fn on_model<H: Handler>(model: &Model, handler: H, limits: Limits, test: impl Fn(SocketAddr)) {
+    let topology = model.row(2, 16);
+    let http = Arc::new(Http::on(handler, limits, &topology).unwrap());
+    let settings = Settings { memory: None, ..Settings::new(topology, ([127, 0, 0, 1], 0).into()) };
+    let running = engine::start(&settings, http.clone()).unwrap();
+    test(running.address());
+    running.stop().set();
+    running.join().unwrap();
+    http.finish();
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -183,6 +185,44 @@ fn every_model_answers_a_conversation_the_same_in_any_packets() {
             }
         },
     );
+}
+
+/// Answers nobody while somebody else holds it, and takes bodies.
+struct Held(Arc<Mutex<()>>);
+
+impl Handler for Held {
+    fn handle(&self, _: &Request<'_>, _: &mut Response) {
+        drop(self.0.lock());
+    }
+
+    fn wants_body(&self, _: &Request<'_>) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_request_that_is_with_a_worker_for_too_long_is_answered_meanwhile() {
+    // Long enough for a request to come in on any host.
+    let limits = Limits { request_time: Some(Duration::from_secs(2)), ..patient() };
+    for model in Model::ALL.iter().filter(|model| model.row(2, 16).pools() > 0) {
+        let gate = Arc::new(Mutex::new(()));
+        on_model(model, Held(gate.clone()), limits, |address| {
+            let held = gate.lock();
+            let requests = [GET, "POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"];
+            let streams = requests.map(|request| {
+                let mut stream = connect(address);
+                stream.write_all(request.as_bytes()).unwrap();
+                stream
+            });
+            for mut stream in streams {
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).unwrap_or_else(|error| panic!("{model}: {error}"));
+                assert!(answer.starts_with("HTTP/1.1 503 "), "{model}: {answer}");
+                assert!(answer.contains("\r\nConnection: close\r\n"), "{model}: {answer}");
+            }
+            drop(held);
+        });
+    }
 }
 
 #[test]

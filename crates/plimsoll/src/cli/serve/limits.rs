@@ -58,7 +58,9 @@ pub(super) struct LimitFlags {
     /// cut off; 0 for no such limit
     #[arg(long, value_name = "SIZE", default_value = "500B")]
     min_rate: ByteSize,
-    /// Time for a whole request, from its first byte to the last one of its answer: 503, or it is cut off; 0s for no limit
+    /// Time for a whole request, from its first byte to the last one of its answer: 503, or it is cut off; 0s for no limit. A
+    /// worker is not waited for any longer than that, though it is not interrupted; where there are none, the answer is ready
+    /// before the time is looked at
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = humantime::parse_duration)]
     request_timeout: Duration,
     /// How long requests may wait for a worker in the long run: where none of their class has waited less for 100ms, those that
