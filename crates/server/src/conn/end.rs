@@ -1,5 +1,7 @@
 //! How a connection ends: why, with which last words, and so that the client can read them.
 
+use std::time::Duration;
+
 use engine::{Deadline, Error, Transport, yield_now};
 use rustix::io::Errno;
 use wire::{Framing, Reject};
@@ -7,7 +9,6 @@ use wire::{Framing, Reject};
 use super::unsent::Wire;
 use super::{Context, Persistence, Rest, answer, flush};
 use crate::handler::{Body, Handler, Response};
-use crate::limits::Limits;
 use crate::metrics::Counters;
 use crate::service::refusal;
 
@@ -61,6 +62,10 @@ impl Close {
     }
 }
 
+/// How long a connection that is refused is read on: as a rule its request is there by then, and the answer is not lost to a
+/// reset. No longer, since it has its place without being counted for its address.
+const REFUSED_TIME: Duration = Duration::from_millis(5);
+
 /// Refuses a connection whose address has as many as it may.
 pub(super) async fn turn_away<T: Transport, H: Handler>(
     wire: &mut Wire<T, H>,
@@ -68,7 +73,7 @@ pub(super) async fn turn_away<T: Transport, H: Handler>(
 ) -> Result<Close, Close> {
     wire.output().append(refusal(Counters::read(&context.counters.address_refused)));
     flush(wire, context, Deadline::NEVER).await?;
-    linger(wire, &context.limits).await;
+    linger(wire, REFUSED_TIME).await;
     Ok(Close::AddressFull)
 }
 
@@ -86,7 +91,7 @@ pub(super) async fn refuse<T: Transport, H: Handler>(
         Rest { body: Framing::None, head_only, persistence: Persistence::Close, until: Deadline::NEVER };
     answer(wire, context, response, rest).await?;
     flush(wire, context, rest.until).await?;
-    linger(wire, &context.limits).await;
+    linger(wire, context.limits.discard_time).await;
     Ok(Close::Done)
 }
 
@@ -104,7 +109,7 @@ pub(super) async fn finish<T: Transport, H: Handler>(
     flush(wire, context, rest.until).await?;
     if !wire.input().is_empty() || rest.body != Framing::None {
         // Closing a socket with unread bytes resets it, and the client could lose the answer.
-        Box::pin(linger(wire, &context.limits)).await;
+        Box::pin(linger(wire, context.limits.discard_time)).await;
     }
     Ok(())
 }
@@ -112,18 +117,18 @@ pub(super) async fn finish<T: Transport, H: Handler>(
 /// Ends a connection in the middle of something: the client is to have what was answered before.
 pub(super) async fn part<T: Transport, H: Handler>(wire: &mut Wire<T, H>, context: &Context<H>) {
     if flush(wire, context, Deadline::NEVER).await.is_ok() {
-        linger(wire, &context.limits).await;
+        linger(wire, context.limits.discard_time).await;
     }
 }
 
 /// Ends the sending side and reads on for a while, so that the client can read the last answer: closing at
 /// once with unread bytes would reset the connection under it (RFC 9112, 9.6). Only time bounds it: a client that sends a
 /// large body reads no answer before it is through, or sees the end.
-async fn linger<T: Transport, H: Handler>(wire: &mut Wire<T, H>, limits: &Limits) {
+async fn linger<T: Transport, H: Handler>(wire: &mut Wire<T, H>, time: Duration) {
     if wire.shutdown().await.is_err() {
         return;
     }
-    let until = wire.deadline(limits.discard_time);
+    let until = wire.deadline(time);
     while !until.has_passed(wire.now()) {
         let seen = wire.input().len();
         wire.consume(seen);

@@ -113,4 +113,16 @@ fn an_address_may_have_so_many_connections() {
     assert_eq!(answers, [true, true, false], "{:?}", seen.texts);
     assert!(seen.texts[2].starts_with("HTTP/1.1 503 ") && seen.texts[2].contains("Retry-After: 1"));
     assert_eq!(seen.totals.address_refused, 1);
+    // Who is refused and stays does not keep a place for that, whether silent or not.
+    let silent = Script::sends([hello]);
+    let mut chatty = Script::default();
+    for millis in 0..5_000 {
+        chatty = chatty.at(Duration::from_millis(millis), Arrival::Bytes(hello.into()));
+    }
+    for refused in [silent, chatty] {
+        let ending = || Script::sends([hello]).at(Duration::from_millis(1), Arrival::End);
+        let seen = several(limits, vec![ending(), ending(), refused]);
+        assert_eq!(seen.totals.address_refused, 1);
+        assert!(seen.lasted <= Duration::from_millis(10), "{:?}", seen.lasted);
+    }
 }

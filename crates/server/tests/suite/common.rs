@@ -96,6 +96,8 @@ pub(crate) fn converse_within(
 pub(crate) struct Several {
     pub(crate) texts: Vec<String>,
     pub(crate) totals: Totals,
+    /// How long it took until the last connection had ended.
+    pub(crate) lasted: Duration,
 }
 
 /// Runs several connections from one address at the same time.
@@ -105,7 +107,8 @@ pub(crate) fn several(limits: Limits, scripts: Vec<Script>) -> Several {
     let http = Arc::new(Http::new(handler, limits, 1));
     run(&io, &http, &sockets, Stop::default());
     let texts = sockets.iter().map(|socket| without_dates(io.driver().sent(*socket))).collect();
-    Several { texts, totals: http.totals() }
+    let lasted = io.driver().elapsed();
+    Several { texts, totals: http.totals(), lasted }
 }
 
 /// Runs connections until all have ended.
