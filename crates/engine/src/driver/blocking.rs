@@ -154,7 +154,8 @@ impl Blocking {
 }
 
 impl Entry {
-    /// Makes a call that blocks, until it succeeds, fails or the deadline passes.
+    /// Makes a call that blocks, until it succeeds, fails or the deadline passes. Where that has passed already the call is
+    /// made once, without waiting.
     fn wait<T>(
         &mut self,
         side: Timeout,
@@ -162,12 +163,18 @@ impl Entry {
         until: Deadline,
         mut call: impl FnMut() -> Result<T, Errno>,
     ) -> Result<T, Error> {
-        self.set_nonblocking(fd, false)?;
         loop {
-            self.set_timeout(side, fd, until)?;
+            let left = until.left(Instant::now());
+            let waits = left != Some(Duration::ZERO);
+            self.set_nonblocking(fd, !waits)?;
+            if waits {
+                self.set_timeout(side, fd, left)?;
+            }
             match call() {
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if until.has_passed(Instant::now()) => return Err(Error::TimedOut),
+                Err(Errno::AGAIN) if !waits || until.has_passed(Instant::now()) => {
+                    return Err(Error::TimedOut);
+                }
                 Err(Errno::AGAIN) => {}
                 result => return result.map_err(Error::from),
             }
@@ -210,10 +217,10 @@ impl Entry {
         Ok(())
     }
 
-    /// Sees to it that the next call does not wait past the deadline. It may wait less, and is then made again.
-    fn set_timeout(&mut self, side: Timeout, fd: &OwnedFd, until: Deadline) -> Result<(), Errno> {
+    /// Sees to it that the next call does not wait longer than there is left. It may wait less, and is then made again.
+    fn set_timeout(&mut self, side: Timeout, fd: &OwnedFd, left: Option<Duration>) -> Result<(), Errno> {
         let present = &mut self.timeouts[usize::from(matches!(side, Timeout::Send))];
-        let left = until.left(Instant::now()).map(|left| left.max(SHORTEST));
+        let left = left.map(|left| left.max(SHORTEST));
         let stays = match (*present, left) {
             (Some(present), Some(left)) => present <= left + left / LONGER && present >= left / SHORTER,
             (present, None) => present.is_none(),

@@ -87,8 +87,13 @@ pub(super) async fn refuse<T: Transport, H: Handler>(
 ) -> Result<Close, Close> {
     let text = format!("{} {}: {}\n", reject.status.code(), reject.status.reason(), reject.reason);
     response.plain(reject.status).body(Body::Owned(text.into()));
-    let rest =
-        Rest { body: Framing::None, head_only, persistence: Persistence::Close, until: Deadline::NEVER };
+    let rest = Rest {
+        body: Framing::None,
+        head_only,
+        persistence: Persistence::Close,
+        until: Deadline::NEVER,
+        may_have_more: true,
+    };
     answer(wire, context, response, rest).await?;
     flush(wire, context, rest.until).await?;
     linger(wire, context.limits.discard_time).await;
@@ -107,7 +112,8 @@ pub(super) async fn finish<T: Transport, H: Handler>(
     rest: Rest,
 ) -> Result<(), Close> {
     flush(wire, context, rest.until).await?;
-    if !wire.input().is_empty() || rest.body != Framing::None {
+    let is_unread = !wire.input().is_empty() || rest.body != Framing::None;
+    if is_unread || (rest.may_have_more && Box::pin(wire.fill_now()).await > 0) {
         // Closing a socket with unread bytes resets it, and the client could lose the answer.
         Box::pin(linger(wire, context.limits.discard_time)).await;
     }

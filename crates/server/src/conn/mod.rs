@@ -83,6 +83,8 @@ struct Rest {
     persistence: Persistence,
     /// By when the whole request must be over.
     until: Deadline,
+    /// If the connection ends behind it: whether the client may have sent more than has been received.
+    may_have_more: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +215,14 @@ fn take_turn<T: Transport, H: Handler>(
     let stops = stop.is_set() && wire.input().len() == length;
     let persistence = persistence(context, &head, wants_body, answers, stops);
     let until = context.limits.whole_request(next.begun().unwrap_or_else(|| wire.deadline(Duration::ZERO)));
-    let rest = Rest { body: head.framing, head_only: head.method == Method::Head, persistence, until };
+    let rest = Rest {
+        body: head.framing,
+        head_only: head.method == Method::Head,
+        persistence,
+        until,
+        // Who asks for the end sends no more.
+        may_have_more: head.keep_alive,
+    };
     // Chunks that make no sense are refused whatever the request is, and whether or not they have come by now. A client that
     // waits for a 100 sends none.
     let is_read_first = head.framing == Framing::Chunked && admitted.is_ok() && !head.expects_continue;
@@ -284,6 +293,10 @@ async fn answer<T: Transport, H: Handler>(
     let mut sent = write_head(wire, context, &response, rest).await;
     if has_body && sent.is_ok() {
         sent = send_body(wire, context, &response.body, rest.until).await;
+    }
+    if rest.persistence == Persistence::Close {
+        // What takes so long to send leaves time for anything.
+        rest.may_have_more |= has_body && response.body.len() > engine::BUF_BYTES as u64;
     }
     match sent {
         Ok(()) => wire.answered(response, has_body),

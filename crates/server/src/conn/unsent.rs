@@ -3,6 +3,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use std::time::Duration;
 
 use engine::{Deadline, Error, Transport};
 
@@ -45,6 +46,15 @@ impl<T: Transport, H: Handler> Wire<T, H> {
         let received = self.transport.fill_rest(until).await?;
         Counters::add(&self.context.counters.bytes_received, received as u64);
         Ok(received)
+    }
+
+    /// Receives what has come by now, without waiting: how many bytes.
+    pub(super) async fn fill_now(&mut self) -> usize {
+        // A wait that is to end at once is given up with a last look.
+        let now = self.transport.deadline(Duration::ZERO);
+        let received = self.transport.fill(now, || true).await.unwrap_or(0);
+        Counters::add(&self.context.counters.bytes_received, received as u64);
+        received
     }
 
     /// So many bytes of the output were sent, and either that was all or no more will be.

@@ -2,15 +2,16 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use engine::driver::memory::Script;
-use engine::{Model, Settings, Stop};
+use engine::{FileRange, Model, Settings, Stop};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
-use server::{Handler, Http, Limits, Request, Response};
+use server::{Body, Handler, Http, Limits, Request, Response};
 
 use crate::common::{converse_within, handler, without_dates};
 use crate::endings::Taking;
@@ -185,6 +186,41 @@ fn every_model_answers_a_conversation_the_same_in_any_packets() {
             }
         },
     );
+}
+
+#[test]
+fn who_sends_on_while_a_large_last_answer_comes_gets_all_of_it() {
+    // More than the kernel holds for a client that does not read.
+    const LARGE: u64 = 16 * 1024 * 1024;
+    let limits = Limits { requests_per_connection: 1, ..patient() };
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&vec![b'x'; LARGE as usize]).unwrap();
+    let file: Arc<OwnedFd> = Arc::new(file.into());
+    let handler = || {
+        let (file, bytes) = (file.clone(), Arc::<[u8]>::from(vec![b'x'; LARGE as usize]));
+        move |request: &Request<'_>, response: &mut Response| {
+            let body = match request.head.path() {
+                "/file" => Body::File(FileRange { file: file.clone(), offset: 0, length: LARGE }, None),
+                _ => Body::Shared(bytes.clone()),
+            };
+            response.body(body);
+        }
+    };
+    on_every_model(handler, limits, |model, address| {
+        for (path, fields, more) in
+            [("/memory", "", GET), ("/file", "", GET), ("/file", "Connection: close\r\n", "\r\n")]
+        {
+            let mut stream = connect(address);
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes()).unwrap();
+            let mut answer = vec![0; 512];
+            stream.read_exact(&mut answer).unwrap();
+            let body_at = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").unwrap() + 4;
+            stream.write_all(more.as_bytes()).unwrap();
+            let received = stream.read_to_end(&mut answer);
+            received.unwrap_or_else(|error| panic!("{model}, {path}: {error} after {} bytes", answer.len()));
+            assert_eq!((answer.len() - body_at) as u64, LARGE, "{model}, {path}");
+        }
+    });
 }
 
 /// Answers nobody while somebody else holds it, and takes bodies.
