@@ -1,10 +1,13 @@
 //! Chunked bodies (RFC 9112, 7.1), decoded as they come, without a buffer.
 
+use crate::request::MOST_FIELDS;
+use crate::response::is_token_byte;
+
 /// Most bytes of the extensions of one chunk; nobody uses them, and attackers send megabytes (CVE-2023-39326).
 const EXTENSION: u32 = 256;
 /// Most bytes of all the extensions of one body.
 const EXTENSIONS: u32 = 16 * 1024;
-/// Most bytes of the trailer section.
+/// Most bytes of the trailer section. It has no more lines than a head.
 const TRAILERS: u32 = 16 * 1024;
 
 /// A body that is not chunked as it should be.
@@ -27,6 +30,8 @@ pub struct Step {
 pub struct ChunkedDecoder {
     state: State,
     extensions: u32,
+    /// Lines of the trailer section.
+    trailers: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +67,12 @@ enum State {
     TrailerStart {
         length: u32,
     },
-    /// In a line of the trailer section.
-    Trailer {
+    /// In the name of a trailer.
+    TrailerName {
+        length: u32,
+    },
+    /// In the value of a trailer.
+    TrailerValue {
         length: u32,
     },
     /// Before the LF that ends a line of the trailer section.
@@ -84,7 +93,7 @@ impl Default for ChunkedDecoder {
 impl ChunkedDecoder {
     /// At the start of a body.
     pub fn new() -> Self {
-        ChunkedDecoder { state: State::Size { size: 0, digits: 0 }, extensions: 0 }
+        ChunkedDecoder { state: State::Size { size: 0, digits: 0 }, extensions: 0, trailers: 0 }
     }
 
     /// Reads on: over framing up to the next content, which is then given as one range, or to the end of the
@@ -138,12 +147,9 @@ impl ChunkedDecoder {
             (DataCr, b'\r') => DataLf,
             (DataLf, b'\n') => Size { size: 0, digits: 0 },
             (TrailerStart { .. }, b'\r') => LastLf,
-            (Trailer { length }, b'\r') => TrailerLf { length },
-            (TrailerStart { length } | Trailer { length }, byte) if is_text(byte) => {
-                if length == TRAILERS {
-                    return bad("the trailers are too long");
-                }
-                Trailer { length: length + 1 }
+            (TrailerValue { length }, b'\r') => TrailerLf { length },
+            (TrailerStart { length } | TrailerName { length } | TrailerValue { length }, _) => {
+                self.trailer(byte, length)?
             }
             (TrailerLf { length }, b'\n') => TrailerStart { length },
             (LastLf, b'\n') => Done,
@@ -151,6 +157,30 @@ impl ChunkedDecoder {
             (DataCr, _) => return bad("a chunk is longer than its size says"),
             _ => return bad("a control byte in the framing of a chunk"),
         })
+    }
+
+    /// The state behind one byte of a line of the trailer section. They are field lines, as those of a head are: another
+    /// parser may take anything else for the next request.
+    fn trailer(&mut self, byte: u8, length: u32) -> Result<State, ChunkError> {
+        use State::*;
+        if length == TRAILERS {
+            return Err(ChunkError("the trailers are too long"));
+        }
+        let length = length + 1;
+        match (self.state, byte) {
+            (TrailerStart { .. }, byte) if is_token_byte(byte) => {
+                self.trailers += 1;
+                if self.trailers > MOST_FIELDS {
+                    return Err(ChunkError("there are too many trailers"));
+                }
+                Ok(TrailerName { length })
+            }
+            (TrailerName { .. }, b':') => Ok(TrailerValue { length }),
+            (TrailerName { .. }, byte) if is_token_byte(byte) => Ok(TrailerName { length }),
+            (TrailerValue { .. }, byte) if is_text(byte) => Ok(TrailerValue { length }),
+            (TrailerValue { .. }, _) => Err(ChunkError("a control byte in a trailer")),
+            _ => Err(ChunkError("the name of a trailer is malformed")),
+        }
     }
 
     /// The length of a chunk's extensions with one more byte.

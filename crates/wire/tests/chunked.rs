@@ -33,6 +33,8 @@ fn bodies_end_where_they_say() {
         ("00005\r\nhello\r\n1;a=b;c=\"d\"\r\n!\r\n0;x\r\nTrailer: t\r\nOther: u\r\n\r\n", "hello!"),
         // White space before an extension is to be read over (RFC 9112, 7.1.1; RFC 9110, 5.6.3).
         ("5 ;x=y\r\nhello\r\n1\t \t; a = b\r\n!\r\n0 ;\r\n\r\n", "hello!"),
+        // A trailer may have no value, and any byte but controls in it.
+        ("0\r\nA:\r\nb-C:\t d: e \u{e9} \r\n\r\n", ""),
         ("A\r\n0123456789\r\na\r\nabcdefghij\r\n0\r\n\r\n", "0123456789abcdefghij"),
     ] {
         let with_more = format!("{body}GET / HTTP/1.1\r\n");
@@ -48,7 +50,9 @@ fn what_is_not_the_grammar_is_refused() {
     let many_extensions = format!("1;{}\r\nx\r\n", "x".repeat(250)).repeat(70);
     let long_space = format!("1{};x\r\n", " ".repeat(257));
     let many_spaces = format!("1{};x\r\nx\r\n", " ".repeat(249)).repeat(70);
-    let long_trailers = format!("0\r\nT: {}", "x".repeat(17_000));
+    let long_trailer = format!("0\r\nT: {}", "x".repeat(17_000));
+    let long_trailers = format!("0\r\n{}", format!("T: {}\r\n", "x".repeat(996)).repeat(17));
+    let many_trailers = format!("0\r\n{}", "T: x\r\n".repeat(101));
     for body in [
         "\r\n",
         "x\r\n",
@@ -74,10 +78,27 @@ fn what_is_not_the_grammar_is_refused() {
         "0\r\nT: \x01",
         &long_extension,
         &many_extensions,
+        &long_trailer,
         &long_trailers,
+        &many_trailers,
+        // Lines that are no fields.
+        "0\r\nGET /x HTTP/1.1\r\nHost: a\r\n\r\n",
+        "0\r\n folded",
+        "0\r\nT: x\r\n\tfolded",
+        "0\r\nContent-Length : 5\r\n\r\n",
+        "0\r\nno colon\r\n\r\n",
+        "0\r\nno-colon\r\n\r\n",
+        "0\r\n: x\r\n\r\n",
+        "0\r\nT: x\n",
     ] {
         assert!(decode(&[body.as_bytes()]).is_err(), "{body:.60?}");
     }
+}
+
+#[test]
+fn as_many_trailers_are_read_over_as_a_head_may_have_fields() {
+    let body = format!("0\r\n{}\r\n", format!("T: {}\r\n", "x".repeat(155)).repeat(100));
+    assert_eq!(decode(&[body.as_bytes()]), Ok(Some((Vec::new(), body.len()))));
 }
 
 proptest! {
