@@ -68,6 +68,9 @@ statuses! {
 }
 
 impl Status {
+    /// 499, as nginx has it in its log: the client left before it was answered. It is never sent.
+    pub const CLIENT_LEFT: Status = Status(499);
+
     /// The status with this code, if it has three digits as RFC 9110 asks.
     pub fn from_code(code: u16) -> Option<Status> {
         (100..1000).contains(&code).then_some(Status(code))

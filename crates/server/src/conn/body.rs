@@ -51,27 +51,17 @@ pub(super) async fn answer<T: Transport, H: Handler>(
     let Ok(Some((parsed, _))) = parse_request(head.bytes(), &context.limits.head) else {
         return Err(Close::Done);
     };
-    let mut response = context.begin(Some(&parsed), peer, wire.now());
+    let mut response = context.begin(Ok(&parsed), peer, wire.now());
     if matches!(rest.body, Framing::Length(bytes) if bytes > context.limits.body_bytes) {
         return Ok(Err((response, TOO_LARGE)));
     }
-    if parsed.expects_continue && wire.input().is_empty() {
-        if wire.output().room() < CONTINUE.len() {
-            flush(wire, context, rest.until).await?;
+    let body = match receive(wire, context, &mut rest, is_wanted, parsed.expects_continue).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(reject)) => return Ok(Err((response, reject))),
+        Err(close) => {
+            context.forgo(response);
+            return Err(close);
         }
-        wire.output().append(CONTINUE);
-    }
-    flush(wire, context, rest.until).await?;
-    let read = if is_wanted {
-        let read = read(wire, context, rest).await?;
-        rest.body = Framing::None;
-        read
-    } else {
-        drop_chunks(wire, context, &mut rest).await?.map(|()| Vec::new())
-    };
-    let body = match read {
-        Ok(body) => body,
-        Err(reject) => return Ok(Err((response, reject))),
     };
     let request = Request { head: &parsed, peer, body: &body, now: wire.now() };
     match context.way(&request) {
@@ -84,6 +74,29 @@ pub(super) async fn answer<T: Transport, H: Handler>(
         Err(denial) => denial.answer(&mut response, &context.counters),
     }
     Ok(Ok((response, rest)))
+}
+
+/// Reads a whole body, or drops it as it comes, after the client was told to go on if it waits for that.
+async fn receive<T: Transport, H: Handler>(
+    wire: &mut Wire<T, H>,
+    context: &Context<H>,
+    rest: &mut Rest,
+    is_wanted: bool,
+    expects_continue: bool,
+) -> Result<Result<Vec<u8>, Reject>, Close> {
+    if expects_continue && wire.input().is_empty() {
+        if wire.output().room() < CONTINUE.len() {
+            flush(wire, context, rest.until).await?;
+        }
+        wire.output().append(CONTINUE);
+    }
+    flush(wire, context, rest.until).await?;
+    if !is_wanted {
+        return Ok(drop_chunks(wire, context, rest).await?.map(|()| Vec::new()));
+    }
+    let read = read(wire, context, *rest).await?;
+    rest.body = Framing::None;
+    Ok(read)
 }
 
 /// Drops a body that nobody wants. Where it is too large or too slow the answer will be the last.

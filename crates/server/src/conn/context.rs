@@ -29,8 +29,8 @@ use crate::service::Pool;
 /// end of its answer.
 const SPARE: usize = 1024;
 
-/// A response whose field lines took more memory than this gives it back rather than keep it.
-const FIELDS_KEPT: usize = 4096;
+/// A response whose field lines, or whose line of the log, took more memory than this gives it back rather than keep it.
+const LINES_KEPT: usize = 4096;
 
 /// How long a connection is left alone between two requests though slots are scarce: one that is closed sooner is likely to be
 /// in use, and a request could be on its way.
@@ -238,16 +238,17 @@ impl<H: Handler> Context<H> {
         }
     }
 
-    /// An empty response to a request; without a head, to one that could not be read. What the log will say is noted.
+    /// An empty response to a request, by its head, or by what has come of one that cannot be read. What the log will say is
+    /// noted.
     pub(super) fn begin(
         &self,
-        head: Option<&RequestHead<'_>>,
+        head: Result<&RequestHead<'_>, &[u8]>,
         peer: SocketAddr,
         now: Instant,
     ) -> Box<Response> {
         let mut response = self.spare.borrow_mut().pop().unwrap_or_default();
         if let Some(ids) = &self.ids {
-            ids.put(head, &mut response.id);
+            ids.put(head.ok(), &mut response.id);
         }
         if let Some(log) = &self.log {
             let Response { note, id, .. } = &mut *response;
@@ -274,16 +275,25 @@ impl<H: Handler> Context<H> {
         self.log.is_some()
     }
 
-    /// Writes an answer down; `complete` if all of it was sent.
-    pub(super) fn record(&self, response: &Response, complete: bool) {
+    /// Writes an answer down: how much of its body was sent, and whether that was all of it.
+    pub(super) fn record(&self, response: &Response, sent: u64, complete: bool) {
         if let Some(log) = &self.log {
-            log.record(&response.note, response.status, response.body.len(), complete);
+            log.record(&response.note, response.status, sent, complete);
         }
+    }
+
+    /// Writes a request down that is not answered any more, since its client left or the connection broke.
+    #[cold]
+    pub(super) fn forgo(&self, mut response: Box<Response>) {
+        response.status = Status::CLIENT_LEFT;
+        self.record(&response, 0, false);
+        self.give_response(response);
     }
 
     pub(super) fn give_response(&self, mut response: Box<Response>) {
         let mut spare = self.spare.borrow_mut();
-        if spare.len() < SPARE && response.fields.capacity() <= FIELDS_KEPT {
+        let kept = response.fields.capacity().max(response.note.capacity());
+        if spare.len() < SPARE && kept <= LINES_KEPT {
             response.clear();
             spare.push(response);
         }

@@ -10,7 +10,8 @@ use engine::{Buf, Class, Deadline, Transport};
 
 use super::errand::{Cargo, Errand};
 use super::shed::unavailable;
-use super::{Close, Context};
+use super::unsent::Wire;
+use super::{Close, Context, flush};
 use crate::admission::Permit;
 use crate::auto::RouteId;
 use crate::handler::{Handler, Response};
@@ -21,6 +22,23 @@ pub(super) struct Ticket {
     pub(super) class: Class,
     pub(super) route: Option<RouteId>,
     pub(super) permit: Option<Permit>,
+}
+
+/// Sends what was answered before a request, which must not wait for its worker. If that fails the request gets no answer
+/// any more.
+pub(super) async fn flush_before<T: Transport, H: Handler>(
+    wire: &mut Wire<T, H>,
+    context: &Context<H>,
+    response: Box<Response>,
+    until: Deadline,
+) -> Result<Box<Response>, Close> {
+    match flush(wire, context, until).await {
+        Ok(()) => Ok(response),
+        Err(close) => {
+            context.forgo(response);
+            Err(close)
+        }
+    }
 }
 
 /// Has a worker answer the request at the front of the input, whose head is `length` bytes long. Where the whole request's

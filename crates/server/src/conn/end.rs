@@ -1,5 +1,6 @@
 //! How a connection ends: why, with which last words, and so that the client can read them.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use engine::{Deadline, Error, Transport, yield_now};
@@ -100,8 +101,20 @@ pub(super) async fn refuse<T: Transport, H: Handler>(
     Ok(Close::Done)
 }
 
+/// The same for a request whose head cannot be read.
+pub(super) async fn refuse_head<T: Transport, H: Handler>(
+    wire: &mut Wire<T, H>,
+    context: &Context<H>,
+    peer: SocketAddr,
+    reject: Reject,
+) -> Result<Close, Close> {
+    let response = context.begin(Err(wire.input()), peer, wire.now());
+    let is_head = is_head(wire.input());
+    refuse(wire, context, response, reject, is_head).await
+}
+
 /// Whether the request that begins so, and that cannot be read, is one whose answer has no body (RFC 9110, 9.3.2).
-pub(super) fn is_head(input: &[u8]) -> bool {
+fn is_head(input: &[u8]) -> bool {
     input.trim_ascii_start().starts_with(b"HEAD ")
 }
 

@@ -25,12 +25,12 @@ pub(crate) use context::{Context, Setup};
 pub(crate) use errand::Errand;
 pub(crate) use ids::RequestIds;
 
-use crate::handler::{Body, Handler, Request, Response};
+use crate::handler::{Handler, Request, Response};
 use crate::metrics::Counters;
 use context::Way;
-use delegate::{Ticket, delegate};
+use delegate::{Ticket, delegate, flush_before};
 use discard::{Failure, discard};
-use end::{Close, finish, is_head, part, refuse, turn_away};
+use end::{Close, finish, part, refuse, refuse_head, turn_away};
 use shed::unavailable;
 use unsent::Wire;
 use write::{bound_fields, send_body, write_head};
@@ -142,8 +142,7 @@ async fn converse<T: Transport, H: Handler>(
         let (response, rest) = match take_turn(&mut **wire, context, peer, stop, answers, next) {
             Turn::Answered(response, rest) => (response, rest),
             Turn::Delegated(length, rest, response, ticket) => {
-                // What was answered before must not wait for this one.
-                flush(wire, context, rest.until).await?;
+                let response = flush_before(wire, context, response, rest.until).await?;
                 (delegate(&mut **wire, context, length, response, rest.until, peer, ticket).await?, rest)
             }
             Turn::Body(length, rest, is_wanted) => {
@@ -159,8 +158,7 @@ async fn converse<T: Transport, H: Handler>(
             Turn::Refused(reject) => {
                 Counters::count(&context.counters.heads_refused);
                 // In a box, as it is rare and would make every connection larger by its size.
-                let (response, is_head) = (context.begin(None, peer, wire.now()), is_head(wire.input()));
-                return Box::pin(refuse(wire, context, response, reject, is_head)).await;
+                return Box::pin(refuse_head(wire, context, peer, reject)).await;
             }
             Turn::Incomplete => {
                 flush(wire, context, Deadline::NEVER).await?;
@@ -229,7 +227,7 @@ fn take_turn<T: Transport, H: Handler>(
     if wants_body || is_read_first {
         return Turn::Body(length, rest, wants_body);
     }
-    let mut response = context.begin(Some(&head), peer, now);
+    let mut response = context.begin(Ok(&head), peer, now);
     match admitted.and_then(|_| context.way(&request)) {
         Ok(Way::Here(route)) => context.call(&request, &mut response, route),
         Ok(Way::Worker(ticket)) => return Turn::Delegated(length, rest, response, ticket),
@@ -291,6 +289,7 @@ async fn answer<T: Transport, H: Handler>(
     bound_fields(&mut response);
     let has_body = !rest.head_only && !response.is_bodiless();
     let mut sent = write_head(wire, context, &response, rest).await;
+    let body_at = wire.position();
     if has_body && sent.is_ok() {
         sent = send_body(wire, context, &response.body, rest.until).await;
     }
@@ -301,10 +300,7 @@ async fn answer<T: Transport, H: Handler>(
     match sent {
         Ok(()) => wire.answered(response, has_body),
         Err(close) => {
-            if !has_body {
-                response.body = Body::EMPTY;
-            }
-            context.record(&response, false);
+            context.record(&response, wire.sent_since(body_at), false);
             return Err(close);
         }
     }
@@ -369,8 +365,7 @@ async fn await_input<T: Transport, H: Handler>(
         Err(Error::TimedOut) => {
             let reject =
                 Reject { status: Status::REQUEST_TIMEOUT, reason: "the request's head took too long" };
-            let (response, is_head) = (context.begin(None, peer, wire.now()), is_head(wire.input()));
-            Box::pin(refuse(wire, context, response, reject, is_head)).await?;
+            Box::pin(refuse_head(wire, context, peer, reject)).await?;
             Ok(Some(Close::HeadTimeout))
         }
         Err(error) => Err(Close::Broken(error)),

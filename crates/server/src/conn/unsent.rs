@@ -17,11 +17,13 @@ pub(super) struct Wire<T, H: Handler> {
     context: Rc<Context<H>>,
     /// The latest, which holds the one before it, and so on.
     unsent: Option<Box<Response>>,
+    /// Bytes sent so far.
+    sent: u64,
 }
 
 impl<T: Transport, H: Handler> Wire<T, H> {
     pub(super) fn new(transport: T, context: Rc<Context<H>>) -> Self {
-        Wire { transport, context, unsent: None }
+        Wire { transport, context, unsent: None, sent: 0 }
     }
 
     /// Takes a response that is in the output to its last byte, and whose body is of no more use if it was not sent.
@@ -39,6 +41,22 @@ impl<T: Transport, H: Handler> Wire<T, H> {
         if self.transport.pending() == 0 {
             self.sent(0);
         }
+    }
+
+    /// Where in all that the connection sends the next byte will be that is put in the output.
+    #[inline]
+    pub(super) fn position(&self) -> u64 {
+        self.sent + self.transport.pending() as u64
+    }
+
+    /// Bytes that were sent of what begins at this [position](Self::position).
+    pub(super) fn sent_since(&self, position: u64) -> u64 {
+        self.sent.saturating_sub(position)
+    }
+
+    /// So many bytes were sent past the output.
+    pub(super) fn sent_beside(&mut self, bytes: u64) {
+        self.sent += bytes;
     }
 
     /// Receives more of what has begun, and counts it.
@@ -60,14 +78,15 @@ impl<T: Transport, H: Handler> Wire<T, H> {
     /// So many bytes of the output were sent, and either that was all or no more will be.
     #[inline]
     pub(super) fn sent(&mut self, bytes: usize) {
+        self.sent += bytes as u64;
         if self.unsent.is_some() {
-            self.record(bytes);
+            self.record_unsent(bytes);
         }
     }
 
     /// Writes down the answers in their order: those that end within so many bytes of the output are complete.
     #[cold]
-    fn record(&mut self, sent: usize) {
+    fn record_unsent(&mut self, sent: usize) {
         let (mut latest, mut earliest) = (self.unsent.take(), None);
         while let Some(mut response) = latest {
             latest = std::mem::replace(&mut response.earlier, earliest);
@@ -75,17 +94,24 @@ impl<T: Transport, H: Handler> Wire<T, H> {
         }
         while let Some(mut response) = earliest {
             earliest = response.earlier.take();
-            self.context.record(&response, response.end <= sent);
+            record(&self.context, &response, sent);
             self.context.give_response(response);
         }
     }
+}
+
+/// Writes down an answer of which this many bytes of the output were sent, or of what came before it there.
+fn record<H: Handler>(context: &Context<H>, response: &Response, sent: usize) {
+    let unsent = response.end.saturating_sub(sent);
+    let bytes = response.body.len().saturating_sub(unsent as u64);
+    context.record(response, bytes, unsent == 0);
 }
 
 impl<T, H: Handler> Drop for Wire<T, H> {
     fn drop(&mut self) {
         while let Some(mut response) = self.unsent.take() {
             self.unsent = response.earlier.take();
-            self.context.record(&response, false);
+            record(&self.context, &response, 0);
         }
     }
 }

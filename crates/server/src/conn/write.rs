@@ -145,10 +145,12 @@ async fn send_file<T: Transport, H: Handler>(
             let rate = context.limits.at_least_rate(begun, sent);
             wire.deadline(context.limits.send_time).earlier(rate).earlier(until)
         };
-        wire.send_file(first.clone(), until_next)
-            .await
-            .map_err(|error| Close::sending(error, &**wire, until))?;
-        count(first.length);
+        let result = wire.send_file(first.clone(), until_next).await;
+        if result.is_ok() {
+            count(first.length);
+        }
+        wire.sent_beside(counted.get());
+        result.map_err(|error| Close::sending(error, &**wire, until))?;
     }
     let Some(version) = version else { return Ok(()) };
     let mut last = [0; HELD_BACK as usize];

@@ -2,12 +2,14 @@
 
 use std::cell::RefCell;
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use wire::{HttpDate, RequestHead, Status, Version, put_decimal};
+use wire::{HttpDate, RequestHead, Status, put_decimal};
 
+use super::address::put_address;
+use super::first_line::FirstLine;
 use super::json::Noted;
 use super::{AccessLog, Format};
 
@@ -36,6 +38,11 @@ impl Note {
         self.begun = None;
     }
 
+    /// Bytes of memory that it keeps.
+    pub(crate) fn capacity(&self) -> usize {
+        self.text.capacity()
+    }
+
     /// Notes the same as another.
     pub(crate) fn copy(&mut self, other: &Note) {
         self.text.clone_from(&other.text);
@@ -56,11 +63,11 @@ impl Logger {
         Logger { log, thread, stamp: RefCell::default() }
     }
 
-    /// Notes a request; without a head, one that could not be read.
+    /// Notes a request, by its head, or by what has come of one that cannot be read.
     pub(crate) fn note(
         &self,
         note: &mut Note,
-        head: Option<&RequestHead<'_>>,
+        head: Result<&RequestHead<'_>, &[u8]>,
         peer: SocketAddr,
         id: Option<&str>,
         now: Instant,
@@ -69,13 +76,8 @@ impl Logger {
         note.begun = Some(now);
         let stamp = &mut *self.stamp.borrow_mut();
         let micros = stamp.refresh(now, SystemTime::now);
-        let method = head.map_or("-", |head| head.method_text);
-        let target = head.map_or("-", |head| cut(head.target, TARGET));
-        let version = match head.map(|head| head.version) {
-            Some(Version::Http11) => "HTTP/1.1",
-            Some(Version::Http10) => "HTTP/1.0",
-            None => "-",
-        };
+        let FirstLine { method, target, version } = head.map_or_else(FirstLine::unread, FirstLine::of);
+        let target = &target[..target.len().min(TARGET)];
         let fields = head.map_or([None; 2], |head| head.first_values(["Referer", "User-Agent"]));
         let [referer, user_agent] = fields.map(|value| value.map(|value| &value[..value.len().min(FIELD)]));
         let text = &mut note.text;
@@ -85,13 +87,12 @@ impl Logger {
                 for part in [" - - [", stamp.common(), "] \""] {
                     text.extend_from_slice(part.as_bytes());
                 }
-                // A token has nothing in it that is to be escaped.
-                text.extend_from_slice(method.as_bytes());
+                put_escaped(text, method);
                 text.push(b' ');
-                put_escaped(text, target.as_bytes());
-                for part in [" ", version, "\""] {
-                    text.extend_from_slice(part.as_bytes());
-                }
+                put_escaped(text, target);
+                text.push(b' ');
+                put_escaped(text, version);
+                text.push(b'"');
                 note.split = text.len();
                 for value in [referer, user_agent] {
                     let Some(value) = value else {
@@ -105,10 +106,11 @@ impl Logger {
             }
             Format::Json => {
                 let time = stamp.rfc3339(micros);
-                let (referer, user_agent) =
-                    (referer.map(String::from_utf8_lossy), user_agent.map(String::from_utf8_lossy));
-                let noted = Noted { time: &time, peer, id, method, target, version, referer, user_agent };
-                noted.put(text);
+                let [method, target, version] = [method, target, version].map(String::from_utf8_lossy);
+                let [referer, user_agent] =
+                    [referer, user_agent].map(|value| value.map(String::from_utf8_lossy));
+                let (time, method, target, version) = (&*time, &*method, &*target, &*version);
+                Noted { time, peer, id, method, target, version, referer, user_agent }.put(text);
                 // The closing brace comes behind the outcome.
                 text.pop();
                 note.split = text.len();
@@ -191,11 +193,6 @@ fn number(month: &str) -> usize {
     MONTHS.find(month).map_or(0, |at| at / 3 + 1)
 }
 
-/// The first bytes of a text that is ASCII, as targets are; all of it otherwise.
-fn cut(text: &str, most: usize) -> &str {
-    text.get(..most).unwrap_or(text)
-}
-
 /// Puts text of a request between quotes: what could end them, or move a terminal's cursor, is written as nginx does.
 fn put_escaped(line: &mut Vec<u8>, text: &[u8]) {
     let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..=0x1f | 0x7f..);
@@ -212,55 +209,12 @@ fn put_escaped(line: &mut Vec<u8>, text: &[u8]) {
     line.extend_from_slice(rest);
 }
 
-/// The digits of each octet, and how many there are.
-const OCTETS: [([u8; 3], usize); 256] = {
-    let mut octets = [([0; 3], 0); 256];
-    let mut octet = 0;
-    while octet < 256 {
-        let digits = [octet / 100, octet / 10 % 10, octet % 10];
-        let count = if octet > 99 {
-            3
-        } else if octet > 9 {
-            2
-        } else {
-            1
-        };
-        let mut at = 0;
-        while at < count {
-            octets[octet].0[at] = b'0' + digits[3 - count + at] as u8;
-            at += 1;
-        }
-        octets[octet].1 = count;
-        octet += 1;
-    }
-    octets
-};
-
-/// Puts an address; `write!` takes several times as long.
-fn put_address(line: &mut Vec<u8>, address: IpAddr) {
-    match address {
-        IpAddr::V4(address) => {
-            let (mut text, mut end) = ([0; 4 * 4], 0);
-            for octet in address.octets() {
-                let (digits, count) = OCTETS[usize::from(octet)];
-                text[end..end + 3].copy_from_slice(&digits);
-                text[end + count] = b'.';
-                end += count + 1;
-            }
-            line.extend_from_slice(&text[..end - 1]);
-        }
-        IpAddr::V6(address) => {
-            let _ = write!(line, "{address}");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::log::Destination;
 
-    fn line_of(format: Format, request: Option<&[u8]>, complete: bool) -> String {
+    fn line_of(format: Format, request: Result<&[u8], &[u8]>, complete: bool) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("access.log");
         let log = AccessLog::start(Destination::File(path.clone()), format, 1).unwrap();
@@ -268,7 +222,8 @@ mod tests {
         let head =
             request.map(|bytes| wire::parse_request(bytes, &wire::Limits::default()).unwrap().unwrap().0);
         let mut note = Note::default();
-        logger.note(&mut note, head.as_ref(), ([10, 0, 0, 7], 4711).into(), Some("id-1"), Instant::now());
+        let head = head.as_ref().map_err(|unread| *unread);
+        logger.note(&mut note, head, ([10, 0, 0, 7], 4711).into(), Some("id-1"), Instant::now());
         logger.record(&note, Status::OK, 42, complete);
         log.finish();
         assert_eq!(log.dropped(), 0);
@@ -285,31 +240,62 @@ mod tests {
         put_escaped(&mut line, b"a\x1b[31m\"\n\\ \xe9");
         assert_eq!(line, br"a\x1B[31m\x22\x0A\x5C \xE9");
         let request = REQUEST.iter().copied().filter(|byte| *byte != 0x1b).collect::<Vec<_>>();
-        let line = line_of(Format::Combined, Some(&request), true);
+        let line = line_of(Format::Combined, Ok(&request), true);
         let (peer, rest) = line.split_once(" - - [").unwrap();
         let (time, rest) = rest.split_once("] ").unwrap();
         assert_eq!((peer, time.len()), ("10.0.0.7", 26), "{line}");
         assert_eq!(rest, "\"GET /a\\x22b HTTP/1.1\" 200 42 \"http://x/\" \"evil\\x5C\\x22agent \\xE9\"\n");
-        assert!(line_of(Format::Combined, None, false).ends_with("\"- - -\" 200 - \"-\" \"-\"\n"));
+    }
+
+    #[test]
+    fn a_head_that_cannot_be_read_has_a_line_with_what_can_be_seen_of_it() {
+        for (unread, expected) in [
+            (&b""[..], "- - -"),
+            (b"\r\n\r\nGET /a b\"c HTTP/1.1\r\nHost : a", "GET /a b\\x22c HTTP/1.1"),
+            (b"\x16\x03\x01 \xe9", "- \\x16\\x03\\x01 \\xE9 -"),
+            (b"GET /hello HT", "GET /hello HT"),
+            (b"GET /hello", "GET /hello -"),
+        ] {
+            let line = line_of(Format::Combined, Err(unread), false);
+            assert!(line.ends_with(&format!("] \"{expected}\" 200 - \"-\" \"-\"\n")), "{line}");
+        }
+        let long = [b"GET /", &[b'x'; 10_000][..], b" HTTP/1.1\r\n"].concat();
+        let line = line_of(Format::Combined, Err(&long), false);
+        assert!(line.contains("xxx HTTP/1.1\" ") && line.len() < TARGET + 128, "{} bytes", line.len());
+        let line = line_of(Format::Json, Err(b"GET /\x9b HTTP/1.1\n"), false);
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let parts = ["method", "target", "version"].map(|name| line[name].as_str().unwrap());
+        assert_eq!(parts, ["GET", "/\u{fffd}", "HTTP/1.1"]);
+    }
+
+    #[test]
+    fn no_target_makes_a_line_longer_than_its_bound() {
+        // The bound is inside of a character.
+        let request = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "\u{e9}".repeat(4000));
+        for (format, most) in [(Format::Combined, 4 * TARGET + 128), (Format::Json, TARGET + 256)] {
+            let line = line_of(format, Ok(request.as_bytes()), true);
+            assert!(line.len() < most, "{} bytes", line.len());
+        }
     }
 
     #[test]
     fn json_lines_are_json_whatever_the_request_has_in_it() {
         let request = REQUEST.iter().copied().filter(|byte| *byte != 0x1b).collect::<Vec<_>>();
         let line: serde_json::Value =
-            serde_json::from_str(&line_of(Format::Json, Some(&request), true)).unwrap();
+            serde_json::from_str(&line_of(Format::Json, Ok(&request), true)).unwrap();
         assert_eq!((&line["target"], &line["method"]), (&"/a\"b".into(), &"GET".into()));
         assert_eq!(line["user_agent"], "evil\\\"agent \u{fffd}");
         // U+009B begins a command to a terminal, as ESC [ does.
         let request =
             b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: a\xc2\x9b31m\xc2\x80\xc3\xa9\xc2\xa0\r\n\r\n";
-        let text = line_of(Format::Json, Some(request), true);
+        let text = line_of(Format::Json, Ok(request), true);
         assert!(text.contains("\"a\\u009b31m\\u0080\u{e9}\u{a0}\""), "{text}");
         assert_eq!((line["status"].as_u64(), line["bytes"].as_u64()), (Some(200), Some(42)));
         assert_eq!((&line["peer"], &line["id"]), (&"10.0.0.7:4711".into(), &"id-1".into()));
         let time = line["time"].as_str().unwrap();
         assert!(time.len() == "2026-11-21T07:48:06.000000Z".len() && time.ends_with('Z'), "{time}");
-        let unread: serde_json::Value = serde_json::from_str(&line_of(Format::Json, None, false)).unwrap();
+        let unread: serde_json::Value =
+            serde_json::from_str(&line_of(Format::Json, Err(b""), false)).unwrap();
         assert_eq!((&unread["method"], &unread["complete"]), (&"-".into(), &false.into()));
     }
 
@@ -319,7 +305,7 @@ mod tests {
         let log = AccessLog::start(Destination::File(path.into()), Format::Combined, 1).unwrap();
         let logger = Logger::new(log.clone(), 0);
         let mut note = Note::default();
-        logger.note(&mut note, None, ([10, 0, 0, 7], 1).into(), None, Instant::now());
+        logger.note(&mut note, Err(b""), ([10, 0, 0, 7], 1).into(), None, Instant::now());
         (log, logger, note)
     }
 
@@ -351,21 +337,6 @@ mod tests {
         log.finish();
         assert!((1..=5_000).contains(&log.dropped()), "{}", log.dropped());
         drop(reading);
-    }
-
-    #[test]
-    fn addresses_are_as_the_library_writes_them() {
-        for octet in 0..=u8::MAX {
-            for address in [
-                IpAddr::from([octet, 0, octet, 255]),
-                IpAddr::from([7, octet, 99, octet]),
-                [octet; 16].into(),
-            ] {
-                let mut line = Vec::new();
-                put_address(&mut line, address);
-                assert_eq!(String::from_utf8(line).unwrap(), address.to_string());
-            }
-        }
     }
 
     #[test]

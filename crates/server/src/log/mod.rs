@@ -1,5 +1,7 @@
 //! The access log: a line for each request, written by a thread of its own, that no request ever waits for.
 
+mod address;
+mod first_line;
 mod json;
 mod line;
 mod writer;

@@ -24,7 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Serves on each model in turn, on real sockets.
 fn on_every_model<H: Handler>(handler: impl Fn() -> H, limits: Limits, test: impl Fn(&str, SocketAddr)) {
-    Model::ALL.iter().for_each(|model| on_model(model, handler(), limits, |address| test(&model.to_string(), address)));
+    Model::ALL
+        .iter()
+        .for_each(|model| on_model(model, handler(), limits, |address| test(&model.to_string(), address)));
 }
 
 /// Serves on a model, on real sockets.
