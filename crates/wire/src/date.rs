@@ -1,4 +1,4 @@
-//! Dates of HTTP (RFC 9110, 5.6.7): written in the one form that is allowed, read in all three.
+//! Dates of HTTP as they are written: in the one form that is allowed (RFC 9110, 5.6.7).
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,11 +27,6 @@ impl From<SystemTime> for HttpDate {
         );
         HttpDate(text)
     }
-}
-
-/// Reads a date in any of the three forms.
-pub fn parse_date(text: &[u8]) -> Option<SystemTime> {
-    httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
 }
 
 /// The `Date` field line, made once per second.
@@ -72,17 +67,6 @@ mod tests {
 
     fn at(seconds: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(seconds)
-    }
-
-    #[test]
-    fn the_three_forms_of_the_rfc_are_one_moment() {
-        for text in
-            ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
-        {
-            assert_eq!(parse_date(text.as_bytes()), Some(at(784_111_777)), "{text}");
-        }
-        assert_eq!(parse_date(b"yesterday"), None);
-        assert_eq!(parse_date(b"\xff"), None);
     }
 
     #[test]

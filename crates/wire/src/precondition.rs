@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::date::parse_date;
+use crate::parse_date::parse_date;
 use crate::request::{Method, RequestHead};
 
 /// What tells one state of a representation from another (RFC 9110, 8.8).
@@ -162,6 +162,7 @@ mod tests {
             (format!("If-Modified-Since: {THEN}\r\nIf-Modified-Since: {THEN}\r\n"), Proceed),
             (format!("If-Unmodified-Since: {THEN}\r\n"), Proceed),
             (format!("If-Unmodified-Since: {BEFORE}\r\n"), Failed),
+            ("If-Unmodified-Since: Thu, 01 Jan 1960 00:00:00 GMT\r\n".into(), Failed),
             // A tag outweighs a date, and a match is asked for first.
             (format!("If-None-Match: \"x\"\r\nIf-Modified-Since: {THEN}\r\n"), Proceed),
             (format!("If-Match: \"a,b\"\r\nIf-Unmodified-Since: {BEFORE}\r\n"), Proceed),
