@@ -102,6 +102,7 @@ fn framing(code: u16, survey: &Survey<'_>, to_head: bool) -> Result<AnswerFramin
             Err(AnswerError("the response has both a Content-Length and a Transfer-Encoding"))
         }
         (Some(Coding::Chunked), None) => Ok(AnswerFraming::Chunked),
+        (Some(Coding::Empty), None) => Err(AnswerError("a Transfer-Encoding of the response is empty")),
         (Some(_), None) => Ok(AnswerFraming::UntilClose),
         _ if survey.bad_length => {
             Err(AnswerError("the Content-Length of the response is malformed or repeated"))
@@ -165,6 +166,7 @@ mod tests {
             "HTTP/1.1 200 OK\rX\n\n",
             "HTTP/1.2 200 OK\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked,\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         ] {
             assert!(parse(text, false).is_err(), "{text}");

@@ -26,8 +26,8 @@ pub(crate) enum Coding {
     Unknown,
     /// Not with `chunked` last, or with it twice: nobody can say where the message ends.
     NotFinal,
-    /// A line without any. To pass over it would be within the rules for lists, but another parser may take the last line
-    /// for all of them.
+    /// A line without any, or with a comma too many. To pass over that would be within the rules for lists, but another parser
+    /// may take the last line for all of them, or not know the value.
     Empty,
 }
 
@@ -51,7 +51,8 @@ impl<'b> Survey<'b> {
             }
             5 if is("range") => self.asks.range = true,
             6 if is("expect") => {
-                let known = value.eq_ignore_ascii_case(b"100-continue");
+                let known =
+                    value.eq_ignore_ascii_case(b"100-continue") && self.expect != Some(Expect::Unknown);
                 self.expect = Some(if known { Expect::Continue } else { Expect::Unknown });
             }
             8 if is("if-match") => self.asks.conditional = true,
@@ -82,7 +83,7 @@ impl<'b> Survey<'b> {
     }
 
     fn transfer_encoding(&mut self, value: &[u8]) {
-        if list(value).next().is_none() {
+        if value.split(|byte| *byte == b',').any(|member| member.trim_ascii().is_empty()) {
             self.coding = Some(Coding::Empty);
         }
         for coding in list(value) {

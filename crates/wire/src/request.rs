@@ -208,7 +208,7 @@ fn judge<'b>(
         asks: survey.asks,
         field_lines,
         path_at,
-        path_end: path_end(target, path_at),
+        path_end: path_end(target, path_at)?,
     })
 }
 
@@ -235,7 +235,7 @@ fn framing(survey: &Survey<'_>, version: Version) -> Result<Framing, Reject> {
         (Some(Coding::Unknown), None) => {
             Err(Reject::new(Status::NOT_IMPLEMENTED, "the transfer coding is not implemented"))
         }
-        (Some(Coding::Empty), None) => Err(Reject::bad("a Transfer-Encoding is empty")),
+        (Some(Coding::Empty), None) => Err(Reject::bad("a Transfer-Encoding has an empty coding")),
         (Some(Coding::NotFinal), None) => Err(Reject::bad("the last transfer coding is not chunked")),
         (None, None | Some(0)) => Ok(Framing::None),
         (None, Some(length)) => Ok(Framing::Length(length)),
@@ -265,11 +265,15 @@ fn path_start(method: Method, target: &str) -> Result<usize, Reject> {
     Ok(scheme.len() + length)
 }
 
-/// Where the path ends in a target.
-fn path_end(target: &str, start: usize) -> usize {
+/// Where the path ends in a target, which has no fragment (RFC 9112, 3.2).
+fn path_end(target: &str, start: usize) -> Result<usize, Reject> {
+    let rest = &target.as_bytes()[start..];
     // Most are so short that a search for long texts would only begin.
-    let end = target.as_bytes()[start..].iter().position(|byte| matches!(byte, b'?' | b'#'));
-    end.map_or(target.len(), |end| start + end)
+    let Some(end) = rest.iter().position(|byte| matches!(byte, b'?' | b'#')) else { return Ok(target.len()) };
+    if rest[end..].contains(&b'#') {
+        return Err(Reject::bad("the target has a fragment"));
+    }
+    Ok(start + end)
 }
 
 impl Method {
@@ -299,8 +303,7 @@ impl<'b> RequestHead<'b> {
 
     /// The query of the target, without its `?`.
     pub fn query(&self) -> Option<&'b str> {
-        let (_, query) = self.target[self.path_at..].split_once('?')?;
-        query.split('#').next()
+        self.target[self.path_end..].strip_prefix('?')
     }
 
     /// The value of the first field of this name, in any case.

@@ -4,8 +4,19 @@
 use proptest::prelude::*;
 use wire::{Framing, Limits, Version, parse_request};
 
-/// What a head comes to: the parts of the request line, how many fields, and how the body is framed.
-type Meaning = (String, String, Version, usize, Framing);
+/// What a head comes to.
+#[derive(Debug, PartialEq)]
+struct Meaning {
+    method: String,
+    target: String,
+    path: String,
+    query: Option<String>,
+    version: Version,
+    fields: usize,
+    framing: Framing,
+    keep_alive: bool,
+    expects_continue: bool,
+}
 
 /// The rules of RFC 9112 for one whole head, without regard to speed; `None` is a refusal.
 fn reference(head: &[u8]) -> Option<Meaning> {
@@ -24,13 +35,14 @@ fn reference(head: &[u8]) -> Option<Meaning> {
     let origin = target.starts_with('/') || (target == "*" && method == "OPTIONS");
     let scheme = target.split_once("://").map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
     let absolute = scheme.is_some_and(|(scheme, rest)| {
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
         ["http", "https"].contains(&scheme.as_str()) && !authority.is_empty() && is_authority(authority)
     });
     if !is_token(method)
         || method == "CONNECT"
         || method.len() > 32
         || !(origin || absolute)
+        || target.contains('#')
         || target.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
     {
         return None;
@@ -56,7 +68,39 @@ fn reference(head: &[u8]) -> Option<Meaning> {
         ([], [coding], Version::Http11) if coding.eq_ignore_ascii_case("chunked") => Framing::Chunked,
         _ => return None,
     };
-    Some((method.into(), target.into(), version, fields.len(), framing))
+    let expectations = values("expect");
+    if expectations.iter().any(|expectation| !expectation.eq_ignore_ascii_case("100-continue")) {
+        return None;
+    }
+    let connection = values("connection").join(",").to_ascii_lowercase();
+    let has = |option: &str| connection.split(',').any(|other| other.trim_matches([' ', '\t']) == option);
+    let (path, query) = path_and_query(target);
+    Some(Meaning {
+        method: method.into(),
+        target: target.into(),
+        path,
+        query,
+        version,
+        fields: fields.len(),
+        framing,
+        keep_alive: !has("close") && (version == Version::Http11 || has("keep-alive")),
+        expects_continue: version == Version::Http11 && !expectations.is_empty(),
+    })
+}
+
+/// What a target that keeps to the rules asks for: behind the authority, if it has one, and parted at the first question mark.
+fn path_and_query(target: &str) -> (String, Option<String>) {
+    let at = match target.split_once("://") {
+        Some((_, behind)) if !target.starts_with('/') => {
+            target.len() - behind.len() + behind.find(['/', '?']).unwrap_or(behind.len())
+        }
+        _ => 0,
+    };
+    let (path, query) = match target[at..].split_once('?') {
+        Some((path, query)) => (path, Some(query.into())),
+        None => (&target[at..], None),
+    };
+    (if path.is_empty() { "/" } else { path }.into(), query)
 }
 
 /// `uri-host [ ":" port ]` with a host that is not empty (RFC 3986, 3.2.2 and 3.2.3), rule by rule.
@@ -152,8 +196,17 @@ fn used(head: &[u8]) -> Option<Meaning> {
     match parse_request(head, &Limits::default()) {
         Ok(Some((parsed, length))) => {
             assert_eq!(length, head.len());
-            let (method, target) = (parsed.method_text.into(), parsed.target.into());
-            Some((method, target, parsed.version, parsed.fields().count(), parsed.framing))
+            Some(Meaning {
+                method: parsed.method_text.into(),
+                target: parsed.target.into(),
+                path: parsed.path().into(),
+                query: parsed.query().map(String::from),
+                version: parsed.version,
+                fields: parsed.fields().count(),
+                framing: parsed.framing,
+                keep_alive: parsed.keep_alive,
+                expects_continue: parsed.expects_continue,
+            })
         }
         _ => None,
     }
@@ -201,8 +254,26 @@ fn authority() -> impl Strategy<Value = String> {
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let method = prop::sample::select(vec!["GET", "POST", "OPTIONS", "BREW", "G<T", "", "CONNECT"]);
     let target = prop_oneof![
-        prop::sample::select(vec!["/", "/a?b", "*", "http://a/", "http:///", "a", "/%zz", "", "/a b"])
-            .prop_map(String::from),
+        prop::sample::select(vec![
+            "/",
+            "/a?b",
+            "/a?b?c",
+            "/a#b",
+            "/a?b#c",
+            "/a://b?c",
+            "*",
+            "*?",
+            "http://a",
+            "http://a/",
+            "https://a?b/c",
+            "http://a#b",
+            "http:///",
+            "a",
+            "/%zz",
+            "",
+            "/a b",
+        ])
+        .prop_map(String::from),
         authority().prop_map(|authority| format!("HTTP://{authority}/x")),
     ];
     let version = prop::sample::select(vec!["HTTP/1.1", "HTTP/1.1", "HTTP/1.0", "HTTP/1.2", "http/1.1", ""]);
@@ -222,6 +293,18 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
         "Transfer-Encoding: CHUNKED",
         "Transfer-Encoding: gzip, chunked",
         "Transfer-Encoding:",
+        "Transfer-Encoding: chunked,",
+        "Transfer-Encoding: ,chunked",
+        "Transfer-Encoding: ,",
+        "Expect: 100-continue",
+        "Expect: 100-Continue",
+        "Expect: tea",
+        "Connection: close",
+        "Connection: Keep-Alive",
+        "Connection: x, CLOSE",
+        "Connection: keep-alive ,, y",
+        "Connection: closed",
+        "Connection:",
         "Accept: */*",
         "X-Odd: \u{e9}\u{ff}",
         "X-Tab: a\tb",

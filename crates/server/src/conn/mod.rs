@@ -257,7 +257,7 @@ fn persistence<H: Handler>(
         Counters::count(&context.counters.last_requests);
     }
     // The client waits for a 100 that will not come: whether its body follows cannot be known.
-    let waits = head.expects_continue && !wants_body;
+    let waits = head.expects_continue && head.framing != Framing::None && !wants_body;
     match head.version {
         _ if !head.keep_alive || is_cut_short || waits || is_last_allowed || stops => Persistence::Close,
         Version::Http10 => Persistence::KeepAliveSaid,

@@ -190,6 +190,9 @@ fn a_client_that_waits_for_100_gets_its_answer_and_the_end() {
         "{}",
         seen.text
     );
+    // Without a body there is nothing to wait for.
+    let request = "GET /hello HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n";
+    assert_eq!(converse(Script::sends([request.repeat(2)]).then_ends(), |_| ()).text, HELLO.repeat(2));
 }
 
 #[test]
