@@ -5,10 +5,10 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::driver::memory::Script;
-use engine::{FileRange, Model, Settings, Stop};
+use engine::{FileRange, Model, Running, Settings, Stop};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use server::{Body, Handler, Http, Limits, Request, Response};
@@ -31,11 +31,19 @@ fn on_every_model<H: Handler>(handler: impl Fn() -> H, limits: Limits, test: imp
 
 /// Serves on a model, on real sockets.
 fn on_model<H: Handler>(model: &Model, handler: H, limits: Limits, test: impl Fn(SocketAddr)) {
+    let server = start(model, handler, limits);
+    test(server.1.address());
+    stop(server);
+}
+
+fn start<H: Handler>(model: &Model, handler: H, limits: Limits) -> (Arc<Http<H>>, Running) {
     let topology = model.row(2, 16);
     let http = Arc::new(Http::on(handler, limits, &topology).unwrap());
     let settings = Settings { memory: None, ..Settings::new(topology, ([127, 0, 0, 1], 0).into()) };
-    let running = engine::start(&settings, http.clone()).unwrap();
-    test(running.address());
+    (http.clone(), engine::start(&settings, http).unwrap())
+}
+
+fn stop<H: Handler>((http, running): (Arc<Http<H>>, Running)) {
     running.stop().set();
     running.join().unwrap();
     http.finish();
@@ -265,31 +273,33 @@ fn a_request_that_is_with_a_worker_for_too_long_is_answered_meanwhile() {
 
 #[test]
 fn the_date_is_that_of_the_clock() {
-    on_every_model(
-        || handler,
-        Limits::default(),
-        |model, address| {
-            let mut stream = connect(address);
-            // The line is kept for a second, and must not be kept for longer.
-            for pause in [0, 1100] {
-                std::thread::sleep(Duration::from_millis(pause));
-                let before = SystemTime::now() - Duration::from_secs(2);
-                stream.write_all(GET.as_bytes()).unwrap();
-                let mut answer = Vec::new();
-                while !answer.ends_with(b"hello\n") {
-                    let mut byte = [0];
-                    assert_eq!(stream.read(&mut byte).unwrap(), 1, "{model}");
-                    answer.push(byte[0]);
-                }
-                let after = SystemTime::now() + Duration::from_secs(2);
-                let answer = String::from_utf8(answer).unwrap();
-                let date = answer.split("\r\nDate: ").nth(1).unwrap().split("\r\n").next().unwrap();
-                let date = wire::parse_date(date.as_bytes()).unwrap();
-                assert!(
-                    (before..=after).contains(&date),
-                    "{model}: {date:?} is not in {before:?}..{after:?}"
-                );
-            }
-        },
-    );
+    // All at once, as each is looked at again after the same time.
+    let servers: Vec<_> =
+        Model::ALL.iter().map(|model| (model, start(model, handler, Limits::default()))).collect();
+    let mut streams: Vec<_> = servers.iter().map(|(_, (_, running))| connect(running.address())).collect();
+    // The line is kept for a second, and must not be kept for longer.
+    for pause in [0, 1100, 1100, 1100] {
+        std::thread::sleep(Duration::from_millis(pause));
+        for ((model, _), stream) in servers.iter().zip(&mut streams) {
+            let (before, date, after) = date_of_answer(stream);
+            assert!((before..=after).contains(&date), "{model}: {date:?} is not in {before:?}..{after:?}");
+        }
+    }
+    servers.into_iter().for_each(|(_, server)| stop(server));
+}
+
+/// The date of an answer, and the times before it, in whole seconds, and after it.
+fn date_of_answer(stream: &mut TcpStream) -> (SystemTime, SystemTime, SystemTime) {
+    let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    stream.write_all(GET.as_bytes()).unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"hello\n") {
+        let mut byte = [0];
+        assert_eq!(stream.read(&mut byte).unwrap(), 1);
+        answer.push(byte[0]);
+    }
+    let answer = String::from_utf8(answer).unwrap();
+    let date = answer.split("\r\nDate: ").nth(1).unwrap().split("\r\n").next().unwrap();
+    let before = UNIX_EPOCH + Duration::from_secs(before.as_secs());
+    (before, wire::parse_date(date.as_bytes()).unwrap(), SystemTime::now())
 }
