@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use server::app::{Links, Root, Site, SiteSettings};
 
-use crate::common::{body, field, get, status};
+use crate::common::{body, field, get, get_bytes, status, touch};
 
 fn directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -169,6 +169,71 @@ fn rules_say_how_long_files_may_be_kept() {
         assert_eq!(field(&get(&site, request), "X-Frame-Options"), Some("DENY"), "{request}");
     }
     assert_eq!(field(&get(&site, "GET /missing.html"), "Cache-Control"), None);
+}
+
+/// A page, and others that were compressed beforehand beside it: what each says is its name.
+fn with_siblings(name: &str) -> tempfile::TempDir {
+    let dir = directory();
+    for (_, ending) in CODINGS {
+        put(&dir.path().join("root"), &format!("{name}{ending}"), &format!("{name}{ending}"));
+    }
+    dir
+}
+
+/// A file that was changed a while ago.
+fn put(root: &Path, name: &str, content: &str) {
+    fs::write(root.join(name), content).unwrap();
+    touch(root, name, 784_111_777);
+}
+
+const CODINGS: [(&str, &str); 4] = [("identity", ""), ("zstd", ".zst"), ("br", ".br"), ("gzip", ".gz")];
+
+#[test]
+fn rules_hold_for_a_file_in_whatever_coding_it_is_sent() {
+    let dir = with_siblings("page.html");
+    let rules = ["*.html=no-cache", "*=max-age=60"].map(|rule| rule.parse().unwrap());
+    let site = site(dir.path(), SiteSettings { cache_rules: rules.into(), ..SiteSettings::default() });
+    for (coding, ending) in CODINGS {
+        for (method, fields, expected) in
+            [("GET", "", 200), ("HEAD", "", 200), ("GET", "\nIf-None-Match: *", 304)]
+        {
+            let answer = get(&site, &format!("{method} /page.html\nAccept-Encoding: {coding}{fields}"));
+            assert_eq!(status(&answer), expected, "{coding}");
+            assert_eq!(field(&answer, "Cache-Control"), Some("no-cache"), "{coding}: {answer}");
+        }
+        // Asked for by itself it is a file of its own.
+        let own = if ending.is_empty() { "no-cache" } else { "max-age=60" };
+        let answer = get(&site, &format!("GET /page.html{ending}"));
+        assert_eq!(field(&answer, "Cache-Control"), Some(own), "{ending}");
+    }
+}
+
+#[test]
+fn pages_that_stand_in_for_others_are_sent_compressed_beforehand_too() {
+    let dir = with_siblings("404.html");
+    let root = dir.path().join("root");
+    for (_, ending) in CODINGS {
+        put(&root, &format!("app.html{ending}"), &format!("404.html{ending}"));
+    }
+    let settings = SiteSettings {
+        error_pages: vec!["404=/404.html".parse().unwrap()],
+        fallback: Some("/app.html".into()),
+        ..SiteSettings::default()
+    };
+    let site = site(dir.path(), settings);
+    for (coding, ending) in CODINGS {
+        for (path, expected) in [("/users/7", 200), ("/missing.js", 404)] {
+            let ask = |method: &str| get_bytes(&site, &format!("{method} {path}\nAccept-Encoding: {coding}"));
+            let ((head, bytes), (bodiless, nothing)) = (ask("GET"), ask("HEAD"));
+            assert_eq!((status(&head), bytes), (expected, format!("404.html{ending}").into_bytes()));
+            let said = field(&head, "Content-Encoding");
+            assert_eq!(said, (coding != "identity").then_some(coding), "{path}");
+            assert_eq!(field(&head, "Content-Type"), Some("text/html; charset=utf-8"), "{path}");
+            assert!(head.contains("\r\nVary: Accept-Encoding\r\n"), "{head}");
+            // HEAD says the same of all of them.
+            assert_eq!((bodiless, nothing), (head.clone(), Vec::new()), "{path}");
+        }
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::file::FileVersion;
 pub(super) struct Found {
     pub(super) file: OwnedFd,
     pub(super) version: FileVersion,
-    /// Its path below the root.
+    /// Its path below the root; that of the file itself where one beside it stands in for it.
     pub(super) name: Vec<u8>,
 }
 

@@ -47,7 +47,8 @@ impl Variant {
         }
         let wanted = || codings.iter().take_while(|coding| *coding != Coding::Identity);
         for coding in wanted() {
-            if let Some(source) = sibling(root, &found, coding)? {
+            if let Some(sibling) = sibling(root, &found, coding)? {
+                let source = Found { name: found.name, ..sibling };
                 return Ok(Variant { source, media, coding, by: By::Source });
             }
         }
