@@ -200,3 +200,30 @@ fn a_file_that_is_held_back_is_503_and_not_asked_for_without_end() {
         server.stop();
     }
 }
+
+#[test]
+fn a_file_is_sent_though_the_one_compressed_beforehand_cannot_be_read() {
+    if !can_inject() {
+        return;
+    }
+    let site = site();
+    std::fs::write(site.path().join("large.bin.br"), vec![b'b'; 20_000]).unwrap();
+    let request = "HEAD /large.bin HTTP/1.1\r\nHost: a\r\nAccept-Encoding: br\r\n\r\n";
+    let ask = |server: &Server| {
+        let answer = server.connect().send(request).head_of_answer();
+        (answer.status, answer.field("Content-Length").unwrap().to_owned())
+    };
+    for flags in [EVENT_DRIVEN[0], THREADS[0], RINGS[0]] {
+        let server = Server::start(site.path(), flags);
+        assert_eq!(ask(&server), (200, "20000".into()), "{flags:?}");
+        // Both are too large to be kept in memory, so each request opens the file, and then what is beside it.
+        for error in ["EACCES", "EIO"] {
+            let _injection = Injection::at(&server, "openat2", error, "2+2");
+            for _ in 0..3 {
+                assert_eq!(ask(&server), (200, (20 << 20).to_string()), "{flags:?} {error}");
+            }
+        }
+        let said = server.stop();
+        assert_eq!(said.matches("since it cannot be read").count(), 1, "{said}");
+    }
+}

@@ -1,6 +1,7 @@
 //! From the path of a request to the open file that it names.
 
 use std::os::fd::OwnedFd;
+use std::sync::Once;
 
 use rustix::fs::{FileType, fstat};
 use wire::decode_path;
@@ -28,16 +29,17 @@ pub(super) fn find(root: &Root, settings: &SiteSettings, path: &str) -> Result<F
     if name.is_empty() || name.ends_with(b"/") {
         return find_index(root, settings, name);
     }
-    match open(root, name)? {
-        Opened::File(found) => Ok(found),
+    match open(root, &name)? {
+        Opened::File { file, version } => Ok(Found { file, version, name }),
         Opened::Directory => Err(Missing::NoSlash),
     }
 }
 
 fn find_index(root: &Root, settings: &SiteSettings, directory: Vec<u8>) -> Result<Found, Missing> {
     for index in &settings.index {
-        match open(root, [&directory, index.as_bytes()].concat()) {
-            Ok(Opened::File(found)) => return Ok(found),
+        let name = [&directory, index.as_bytes()].concat();
+        match open(root, &name) {
+            Ok(Opened::File { file, version }) => return Ok(Found { file, version, name }),
             Ok(Opened::Directory) | Err(Missing::NotFound) => {}
             Err(missing) => return Err(missing),
         }
@@ -46,27 +48,41 @@ fn find_index(root: &Root, settings: &SiteSettings, directory: Vec<u8>) -> Resul
 }
 
 enum Opened {
-    File(Found),
+    File { file: OwnedFd, version: FileVersion },
     Directory,
 }
 
 /// Opens what is there; devices, pipes and sockets are not for visitors.
-fn open(root: &Root, name: Vec<u8>) -> Result<Opened, Missing> {
-    let file = root.get(&name)?;
+fn open(root: &Root, name: &[u8]) -> Result<Opened, Missing> {
+    let file = root.get(name)?;
     let stat = fstat(&file)?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(Opened::File(Found { file, version: FileVersion::of(&stat), name })),
+        FileType::RegularFile => Ok(Opened::File { file, version: FileVersion::of(&stat) }),
         FileType::Directory => Ok(Opened::Directory),
         _ => Err(Missing::NotFound),
     }
 }
 
-/// Opens a regular file that stands beside another one, if it is there.
+/// Opens a regular file that stands beside another one, if it is there. One that cannot be read is as good as none: the other
+/// one can be sent.
 pub(super) fn open_beside(root: &Root, name: Vec<u8>) -> Result<Option<Found>, Missing> {
-    match open(root, name) {
-        Ok(Opened::File(found)) => Ok(Some(found)),
+    // Said once: every request for the file would say it again.
+    static SAID: Once = Once::new();
+    match open(root, &name) {
+        Ok(Opened::File { file, version }) => Ok(Some(Found { file, version, name })),
         Ok(Opened::Directory) | Err(Missing::NotFound) => Ok(None),
-        Err(missing) => Err(missing),
+        Err(Missing::NotNow) => Err(Missing::NotNow),
+        Err(missing) => {
+            SAID.call_once(|| {
+                tracing::warn!(
+                    file = %String::from_utf8_lossy(&name),
+                    reason = ?missing,
+                    "a file compressed beforehand is left out, since it cannot be read: let the server read it, or remove it; \
+                     others like it are not named"
+                );
+            });
+            Ok(None)
+        }
     }
 }
 
