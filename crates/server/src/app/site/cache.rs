@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use lru::LruCache;
 use wire::Codings;
 
+use super::bounded::Bounded;
 use super::representation::Representation;
 use super::settings::SiteSettings;
 use super::variant::Variant;
@@ -40,10 +40,7 @@ impl Caches {
 
 /// Small files that were served last, by request path and what the client takes.
 pub(super) struct Cache {
-    entries: LruCache<Box<str>, Entry>,
-    /// Memory that the entries take, in bytes, and the most that they may.
-    bytes: usize,
-    room: usize,
+    entries: Bounded<Box<str>, Entry>,
     /// Where keys are put together, so that looking one up allocates nothing.
     key: String,
 }
@@ -57,7 +54,7 @@ struct Entry {
 impl Cache {
     /// An empty cache for so many bytes.
     fn new(room: usize) -> Self {
-        Cache { entries: LruCache::unbounded(), bytes: 0, room, key: String::new() }
+        Cache { entries: Bounded::new(room), key: String::new() }
     }
 
     /// What a path stands for, if that was looked at less than a second ago.
@@ -81,7 +78,7 @@ impl Cache {
         now: Instant,
     ) -> Option<Arc<Representation>> {
         self.set_key(path, codings);
-        let entry = self.entries.get_mut(self.key.as_str())?;
+        let entry = self.entries.get(self.key.as_str())?;
         if !entry.representation.is_still(variant) {
             return None;
         }
@@ -101,17 +98,9 @@ impl Cache {
             return;
         }
         self.set_key(path, codings);
-        let key: Box<str> = self.key.as_str().into();
+        let bytes = representation.bytes() + self.key.len() + ENTRY_BYTES;
         let entry = Entry { representation: representation.clone(), fresh_until: now + FRESH };
-        self.bytes += bytes(&key, &entry);
-        if let Some((key, old)) = self.entries.push(key, entry) {
-            self.bytes -= bytes(&key, &old);
-        }
-        while self.bytes > self.room
-            && let Some((key, old)) = self.entries.pop_lru()
-        {
-            self.bytes -= bytes(&key, &old);
-        }
+        self.entries.keep(self.key.as_str().into(), entry, bytes);
     }
 
     fn set_key(&mut self, path: &str, codings: Codings) {
@@ -119,8 +108,4 @@ impl Cache {
         self.key.push_str(path);
         self.key.push(codings.as_char());
     }
-}
-
-fn bytes(key: &str, entry: &Entry) -> usize {
-    entry.representation.bytes() + key.len() + ENTRY_BYTES
 }

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lru::LruCache;
 use wire::Coding;
 
+use super::bounded::Bounded;
 use super::settings::Compression;
 use super::variant::By;
 use crate::file::FileVersion;
@@ -17,17 +17,12 @@ const ENTRY_BYTES: usize = 256;
 /// Compresses content, within bounds.
 pub(super) struct Compressor {
     bounds: Compression,
-    /// Most bytes to keep.
-    room: usize,
     kept: Mutex<Kept>,
     /// Compressions that may still begin now.
     permits: AtomicUsize,
 }
 
-struct Kept {
-    results: LruCache<Key, Kind>,
-    bytes: usize,
-}
+type Kept = Bounded<Key, Kind>;
 
 /// A state of a file, a coding, and whether it was to be in that coding whatever comes of it.
 type Key = (FileVersion, Coding, bool);
@@ -54,8 +49,8 @@ pub(super) enum Compressed {
 impl Compressor {
     /// A compressor that keeps results of so many bytes.
     pub(super) fn new(bounds: Compression, room: usize) -> Self {
-        let kept = Kept { results: LruCache::unbounded(), bytes: 0 };
-        Compressor { permits: AtomicUsize::new(bounds.at_once), bounds, room, kept: Mutex::new(kept) }
+        let kept = Mutex::new(Bounded::new(room));
+        Compressor { permits: AtomicUsize::new(bounds.at_once), bounds, kept }
     }
 
     /// Whether content of this length is compressed at all.
@@ -74,7 +69,7 @@ impl Compressor {
     ) -> Compressed {
         let force = by == By::Force;
         let key = state.map(|state| (state, coding, force));
-        match key.and_then(|key| self.kept().results.get(&key).cloned()) {
+        match key.and_then(|key| self.kept().get(&key).cloned()) {
             Some(Kind::Smaller(bytes)) => return Compressed::Smaller(bytes),
             Some(Kind::NotSmaller) => return Compressed::NotSmaller,
             Some(Kind::UnderWay) => return Compressed::Busy,
@@ -83,7 +78,8 @@ impl Compressor {
         let Some(_permit) = Permit::take(&self.permits) else { return Compressed::Busy };
         let keep = |kind: Kind| {
             if let Some(key) = key {
-                self.kept().put(key, kind, self.room);
+                let bytes = kind.bytes();
+                self.kept().keep(key, kind, bytes);
             }
         };
         keep(Kind::UnderWay);
@@ -99,20 +95,6 @@ impl Compressor {
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Kept {
-    fn put(&mut self, key: Key, kind: Kind, room: usize) {
-        self.bytes += kind.bytes();
-        if let Some(old) = self.results.put(key, kind) {
-            self.bytes -= old.bytes();
-        }
-        while self.bytes > room
-            && let Some((_, old)) = self.results.pop_lru()
-        {
-            self.bytes -= old.bytes();
-        }
     }
 }
 
@@ -185,7 +167,7 @@ mod tests {
         for letter in ["a", "b"] {
             assert_eq!(compress(letter, None), letter.repeat(2_000));
         }
-        assert_eq!(compressor.kept().results.len(), 0);
+        assert_eq!(compressor.kept().len(), 0);
         // Nobody compresses again what is known by its state.
         for letter in ["c", "d"] {
             assert_eq!(compress(letter, Some(state)), "c".repeat(2_000));

@@ -1,5 +1,6 @@
 //! A directory as a web site: static files with all that RFC 9110 says about them.
 
+mod bounded;
 mod cache;
 mod compress;
 mod find;

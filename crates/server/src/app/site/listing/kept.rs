@@ -3,25 +3,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use lru::LruCache;
-
+use crate::app::site::bounded::Bounded;
 use crate::app::site::cache::FRESH;
 
 /// What a listing takes beside its page and its path.
 const ENTRY_BYTES: usize = 128;
 
 /// Listings of the last half second, within a bound.
-pub(in crate::app::site) struct Kept {
-    /// Most bytes to keep.
-    room: usize,
-    pages: Mutex<Pages>,
-}
+pub(in crate::app::site) struct Kept(Mutex<Pages>);
 
-struct Pages {
-    /// By the directory, and whether it is JSON.
-    entries: LruCache<(Vec<u8>, bool), Page>,
-    bytes: usize,
-}
+/// By the directory, and whether it is JSON.
+type Pages = Bounded<(Vec<u8>, bool), Page>;
 
 struct Page {
     content: Arc<[u8]>,
@@ -31,38 +23,26 @@ struct Page {
 impl Kept {
     /// Keeps so many bytes of listings.
     pub(in crate::app::site) fn new(room: usize) -> Self {
-        Kept { room, pages: Mutex::new(Pages { entries: LruCache::unbounded(), bytes: 0 }) }
+        Kept(Mutex::new(Bounded::new(room)))
     }
 
     /// The listing of a directory that was made a moment ago.
     pub(super) fn fresh(&self, directory: &[u8], is_json: bool, now: Instant) -> Option<Arc<[u8]>> {
         let mut pages = self.pages();
-        let page = pages.entries.get(&(directory.to_vec(), is_json))?;
+        let page = pages.get(&(directory.to_vec(), is_json))?;
         (now < page.fresh_until).then(|| page.content.clone())
     }
 
     /// Keeps one, in place of those that have gone unused the longest.
     pub(super) fn keep(&self, directory: Vec<u8>, is_json: bool, content: &Arc<[u8]>, now: Instant) {
         let page = Page { content: content.clone(), fresh_until: now + FRESH };
-        let pages = &mut *self.pages();
-        pages.bytes += bytes(&directory, &page);
-        if let Some(((directory, _), old)) = pages.entries.push((directory, is_json), page) {
-            pages.bytes -= bytes(&directory, &old);
-        }
-        while pages.bytes > self.room
-            && let Some(((directory, _), old)) = pages.entries.pop_lru()
-        {
-            pages.bytes -= bytes(&directory, &old);
-        }
+        let bytes = content.len() + directory.len() + ENTRY_BYTES;
+        self.pages().keep((directory, is_json), page, bytes);
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn bytes(directory: &[u8], page: &Page) -> usize {
-    page.content.len() + directory.len() + ENTRY_BYTES
 }
 
 #[cfg(test)]
@@ -81,6 +61,6 @@ mod tests {
             kept.keep(name.to_vec(), false, &page, now);
         }
         let there = [b"a/", b"b/", b"c/"].map(|name| kept.fresh(name, false, now).is_some());
-        assert_eq!((there, kept.pages().bytes), ([false, true, true], 2 * 930));
+        assert_eq!(there, [false, true, true]);
     }
 }
