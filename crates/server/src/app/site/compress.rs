@@ -1,12 +1,13 @@
 //! Compression on the fly: each state of a file once, a few at the same time, the results kept within a bound.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wire::Coding;
 
 use super::bounded::Bounded;
+use super::etag::sum;
 use super::settings::Compression;
 use super::variant::By;
 use crate::file::FileVersion;
@@ -33,17 +34,36 @@ enum Kind {
     UnderWay,
     /// It does not get smaller.
     NotSmaller,
-    Smaller(Arc<[u8]>),
+    Smaller(Encoded),
+}
+
+/// Content in a coding.
+#[derive(Clone, Debug)]
+pub(super) struct Encoded {
+    pub(super) bytes: Arc<[u8]>,
+    /// What tells these bytes from others.
+    pub(super) sum: u64,
 }
 
 /// What became of compressing.
+#[derive(Debug)]
 pub(super) enum Compressed {
     /// Here it is.
-    Smaller(Arc<[u8]>),
+    Smaller(Encoded),
     /// It does not get smaller: send it as it is.
     NotSmaller,
     /// There is too much to do: send it as it is for now, to those who take that.
     Busy,
+}
+
+impl From<Kind> for Compressed {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::UnderWay => Compressed::Busy,
+            Kind::NotSmaller => Compressed::NotSmaller,
+            Kind::Smaller(encoded) => Compressed::Smaller(encoded),
+        }
+    }
 }
 
 impl Compressor {
@@ -58,39 +78,45 @@ impl Compressor {
         (self.bounds.min..=self.bounds.max).contains(&length) || (by == By::Force && length < self.bounds.min)
     }
 
-    /// Compresses the content of a file, unless that was done before with the content of this state. Without a state, one that
-    /// stands for no other content, nothing is kept.
-    pub(super) fn compress(
+    /// Compresses the content of a file, unless that was done before with the content of this state. It is only read if it is
+    /// to be compressed now. Without a state, one that stands for no other content, nothing is kept.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    pub(super) fn compress<E>(
         &self,
-        content: &[u8],
         state: Option<FileVersion>,
         coding: Coding,
         by: By,
-    ) -> Compressed {
+        read: impl FnOnce() -> Result<Vec<u8>, E>,
+    ) -> Result<Compressed, E> {
         let force = by == By::Force;
-        let key = state.map(|state| (state, coding, force));
-        match key.and_then(|key| self.kept().get(&key).cloned()) {
-            Some(Kind::Smaller(bytes)) => return Compressed::Smaller(bytes),
-            Some(Kind::NotSmaller) => return Compressed::NotSmaller,
-            Some(Kind::UnderWay) => return Compressed::Busy,
-            None => {}
-        }
-        let Some(_permit) = Permit::take(&self.permits) else { return Compressed::Busy };
-        let keep = |kind: Kind| {
-            if let Some(key) = key {
-                let bytes = kind.bytes();
-                self.kept().keep(key, kind, bytes);
-            }
+        let turn = match self.begin(state.map(|state| (state, coding, force))) {
+            Ok(turn) => turn,
+            Err(instead) => return Ok(instead),
         };
-        keep(Kind::UnderWay);
-        let encoded = encode(content, coding);
-        let is_wanted = force || encoded.len() < content.len();
-        let result = if is_wanted { Kind::Smaller(encoded.into()) } else { Kind::NotSmaller };
-        keep(result.clone());
-        match result {
-            Kind::Smaller(bytes) => Compressed::Smaller(bytes),
-            Kind::NotSmaller | Kind::UnderWay => Compressed::NotSmaller,
+        let content = read()?;
+        let encoded = encode(&content, coding);
+        let result = match force || encoded.len() < content.len() {
+            true => Kind::Smaller(Encoded { sum: sum(&encoded), bytes: encoded.into() }),
+            false => Kind::NotSmaller,
+        };
+        turn.ends_with(result.clone());
+        Ok(result.into())
+    }
+
+    /// The right to compress now; or what to do instead.
+    fn begin(&self, key: Option<Key>) -> Result<Turn<'_>, Compressed> {
+        let mut kept = self.kept();
+        if let Some(known) = key.and_then(|key| kept.get(&key).cloned()) {
+            return Err(known.into());
         }
+        let permit = self.permits.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        permit.map_err(|_| Compressed::Busy)?;
+        if let Some(key) = key {
+            kept.keep(key, Kind::UnderWay, Kind::UnderWay.bytes());
+        }
+        Ok(Turn { compressor: self, key })
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -101,25 +127,36 @@ impl Compressor {
 impl Kind {
     fn bytes(&self) -> usize {
         match self {
-            Kind::Smaller(bytes) => bytes.len() + ENTRY_BYTES,
+            Kind::Smaller(encoded) => encoded.bytes.len() + ENTRY_BYTES,
             Kind::NotSmaller | Kind::UnderWay => ENTRY_BYTES,
         }
     }
 }
 
-/// The right to compress now.
-struct Permit<'a>(&'a AtomicUsize);
+/// A compression under way, which others can see by its key. Its end gives its permit back, however it ends.
+struct Turn<'a> {
+    compressor: &'a Compressor,
+    key: Option<Key>,
+}
 
-impl<'a> Permit<'a> {
-    fn take(permits: &'a AtomicUsize) -> Option<Self> {
-        let took = permits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        took.is_ok().then_some(Permit(permits))
+impl Turn<'_> {
+    fn ends_with(self, result: Kind) {
+        if let Some(key) = self.key {
+            let bytes = result.bytes();
+            self.compressor.kept().keep(key, result, bytes);
+        }
     }
 }
 
-impl Drop for Permit<'_> {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.compressor.permits.fetch_add(1, Relaxed);
+        let Some(key) = self.key else { return };
+        let mut kept = self.compressor.kept();
+        // It was not read, or compressing it panicked: it is for the next one to try again.
+        if matches!(kept.get(&key), Some(Kind::UnderWay)) {
+            kept.remove(&key);
+        }
     }
 }
 
@@ -146,31 +183,76 @@ fn encode(content: &[u8], coding: Coding) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use std::os::fd::OwnedFd;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
 
+    /// A state of a file.
+    fn state() -> FileVersion {
+        let file = OwnedFd::from(tempfile::tempfile().unwrap());
+        FileVersion::of(&rustix::fs::fstat(&file).unwrap())
+    }
+
+    /// Compresses content, if it is read.
+    fn compress(compressor: &Compressor, state: Option<FileVersion>, content: &[u8]) -> Compressed {
+        let read = || Ok::<_, ()>(content.to_vec());
+        compressor.compress(state, Coding::Zstd, By::Compressing, read).unwrap()
+    }
+
+    /// What was compressed, as it was before.
+    fn plain(compressed: Compressed) -> String {
+        let Compressed::Smaller(encoded) = compressed else { panic!("{compressed:?}") };
+        assert_eq!(encoded.sum, sum(&encoded.bytes));
+        String::from_utf8(zstd::decode_all(&encoded.bytes[..]).unwrap()).unwrap()
+    }
+
+    fn many(letter: &str) -> String {
+        letter.repeat(2_000)
+    }
+
     #[test]
     fn only_what_belongs_to_one_content_is_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = OwnedFd::from(std::fs::File::create(dir.path().join("file")).unwrap());
-        let state = FileVersion::of(&rustix::fs::fstat(&file).unwrap());
-        let compressor = Compressor::new(Compression::default(), 1 << 20);
-        let compress = |letter: &str, state| match compressor.compress(
-            letter.repeat(2_000).as_bytes(),
-            state,
-            Coding::Zstd,
-            By::Compressing,
-        ) {
-            Compressed::Smaller(bytes) => String::from_utf8(zstd::decode_all(&bytes[..]).unwrap()).unwrap(),
-            _ => panic!("{letter} does not get smaller"),
-        };
+        let (compressor, state) = (Compressor::new(Compression::default(), 1 << 20), state());
         for letter in ["a", "b"] {
-            assert_eq!(compress(letter, None), letter.repeat(2_000));
+            assert_eq!(plain(compress(&compressor, None, many(letter).as_bytes())), many(letter));
         }
         assert_eq!(compressor.kept().len(), 0);
         // Nobody compresses again what is known by its state.
         for letter in ["c", "d"] {
-            assert_eq!(compress(letter, Some(state)), "c".repeat(2_000));
+            assert_eq!(plain(compress(&compressor, Some(state), many(letter).as_bytes())), many("c"));
         }
+    }
+
+    #[test]
+    fn nothing_is_read_that_is_known_or_cannot_be_compressed_now() {
+        let unread = |compressor: &Compressor, state| {
+            let read = || -> Result<Vec<u8>, ()> { panic!("it is read") };
+            compressor.compress(state, Coding::Zstd, By::Compressing, read).unwrap()
+        };
+        let (compressor, state) = (Compressor::new(Compression::default(), 1 << 20), state());
+        compress(&compressor, Some(state), many("a").as_bytes());
+        assert_eq!(plain(unread(&compressor, Some(state))), many("a"));
+        let busy = Compressor::new(Compression { at_once: 0, ..Compression::default() }, 1 << 20);
+        for state in [None, Some(state)] {
+            assert!(matches!(unread(&busy, state), Compressed::Busy));
+        }
+    }
+
+    #[test]
+    fn what_fails_is_tried_again() {
+        let (compressor, state) = (Compressor::new(Compression::default(), 1 << 20), state());
+        let fails = |read: fn() -> Result<Vec<u8>, ()>| {
+            let compress = || compressor.compress(Some(state), Coding::Gzip, By::Compressing, read);
+            catch_unwind(AssertUnwindSafe(compress))
+        };
+        assert!(matches!(fails(|| Err(())), Ok(Err(()))));
+        assert!(fails(|| panic!("as the test wants it")).is_err());
+        // While it is under way, it is not begun again.
+        let within = compressor.compress(Some(state), Coding::Zstd, By::Compressing, || {
+            assert!(matches!(compress(&compressor, Some(state), b""), Compressed::Busy));
+            Ok::<_, ()>(many("a").into_bytes())
+        });
+        assert_eq!(plain(within.unwrap()), many("a"));
+        assert_eq!(compressor.permits.load(Relaxed), 1);
     }
 }

@@ -3,8 +3,10 @@
 mod bounded;
 mod cache;
 mod compress;
+mod etag;
 mod find;
 mod listing;
+mod made;
 mod media;
 mod missing;
 mod present;
