@@ -87,10 +87,9 @@ impl Codings {
         })
     }
 
-    /// A character that stands for them, to tell them apart in a key.
-    pub fn as_char(self) -> char {
-        // 12 bits at most, which are no surrogates.
-        char::from_u32(self.order.into()).unwrap_or_default()
+    /// Bytes that stand for them, to tell them apart in a key.
+    pub fn to_bytes(self) -> [u8; 2] {
+        self.order.to_le_bytes()
     }
 }
 

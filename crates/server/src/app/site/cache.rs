@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-use wire::Codings;
+use wire::{Codings, decode_path};
 
 use super::bounded::Bounded;
 use super::representation::Representation;
@@ -40,9 +40,9 @@ impl Caches {
 
 /// Small files that were served last, by request path and what the client takes.
 pub(super) struct Cache {
-    entries: Bounded<Box<str>, Entry>,
+    entries: Bounded<Box<[u8]>, Entry>,
     /// Where keys are put together, so that looking one up allocates nothing.
-    key: String,
+    key: Vec<u8>,
 }
 
 struct Entry {
@@ -54,19 +54,29 @@ struct Entry {
 impl Cache {
     /// An empty cache for so many bytes.
     fn new(room: usize) -> Self {
-        Cache { entries: Bounded::new(room), key: String::new() }
+        Cache { entries: Bounded::new(room), key: Vec::new() }
     }
 
-    /// What a path stands for, if that was looked at less than a second ago.
-    pub(super) fn fresh(
+    /// Does something with what a path stands for, if that was looked at less than a second ago.
+    pub(super) fn fresh<R>(
         &mut self,
         path: &str,
         codings: Codings,
         now: Instant,
-    ) -> Option<&Arc<Representation>> {
-        self.set_key(path, codings);
-        let entry = self.entries.get(self.key.as_str())?;
-        (now < entry.fresh_until).then_some(&entry.representation)
+        act: impl FnOnce(&Arc<Representation>) -> R,
+    ) -> Option<R> {
+        // Nearly all paths are written plainly, and need not be decoded to find that out.
+        self.set_written_key(path, codings);
+        let entry = match self.entries.get(&self.key[..]) {
+            Some(entry) => entry,
+            None => {
+                if !self.set_decoded_key(path, codings) {
+                    return None;
+                }
+                self.entries.get(&self.key[..])?
+            }
+        };
+        (now < entry.fresh_until).then(|| act(&entry.representation))
     }
 
     /// What a path stands for, if it is still the same as the variant that would be made now.
@@ -78,7 +88,7 @@ impl Cache {
         now: Instant,
     ) -> Option<Arc<Representation>> {
         self.set_key(path, codings);
-        let entry = self.entries.get(self.key.as_str())?;
+        let entry = self.entries.get(&self.key[..])?;
         if !entry.representation.is_still(variant) {
             return None;
         }
@@ -100,12 +110,38 @@ impl Cache {
         self.set_key(path, codings);
         let bytes = representation.bytes() + self.key.len() + ENTRY_BYTES;
         let entry = Entry { representation: representation.clone(), fresh_until: now + FRESH };
-        self.entries.keep(self.key.as_str().into(), entry, bytes);
+        self.entries.keep(self.key[..].into(), entry, bytes);
     }
 
+    /// The key under which a path is kept.
     fn set_key(&mut self, path: &str, codings: Codings) {
+        if !self.set_decoded_key(path, codings) {
+            self.set_written_key(path, codings);
+        }
+    }
+
+    fn set_written_key(&mut self, path: &str, codings: Codings) {
         self.key.clear();
-        self.key.push_str(path);
-        self.key.push(codings.as_char());
+        self.key.extend_from_slice(path.as_bytes());
+        self.key.extend_from_slice(&codings.to_bytes());
+    }
+
+    /// The key is the name that a path stands for; false where it is written as plainly as that. However many ways there are to
+    /// write a name (`/%61`, `//a`, `/./a`), all others together have this one key. No path is taken for it: a name has no
+    /// slash in front.
+    fn set_decoded_key(&mut self, path: &str, codings: Codings) -> bool {
+        self.key.clear();
+        let is_decoded = decode_path(path, &mut self.key).is_ok();
+        if !is_decoded || path.as_bytes().strip_prefix(b"/") == Some(&self.key[..]) {
+            return false;
+        }
+        self.key.extend_from_slice(&codings.to_bytes());
+        true
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
     }
 }

@@ -78,8 +78,8 @@ impl Site {
         codings: Codings,
         now: Instant,
     ) -> Result<Arc<Representation>, Missing> {
-        if let Some(representation) = self.caches.mine().fresh(path, codings, now) {
-            return Ok(representation.clone());
+        if let Some(representation) = self.caches.mine().fresh(path, codings, now, Arc::clone) {
+            return Ok(representation);
         }
         self.look_again(path, codings, now)
     }
@@ -102,8 +102,8 @@ impl Site {
         let head = request.head;
         let codings = codings_of(head);
         // Nearly always it is there, and answered from where it is.
-        if let Some(representation) = self.caches.mine().fresh(head.path(), codings, request.now) {
-            present(head, representation, response);
+        let answer = |representation: &Arc<_>| present(head, representation, response);
+        if self.caches.mine().fresh(head.path(), codings, request.now, answer).is_some() {
             return Ok(());
         }
         match self.look_again(head.path(), codings, request.now) {
@@ -188,6 +188,45 @@ impl Handler for Site {
             }
             Method::Other => self.explain(&Missing::UnknownMethod, request, response),
             _ => self.explain(&Missing::MethodNotAllowed, request, response),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::representation::Content;
+    use super::*;
+
+    #[test]
+    fn however_many_ways_a_path_is_written_it_takes_two_places_in_the_cache() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, content) in [("a", "plain"), ("%61", "escaped"), ("a b", "spaced")] {
+            fs::write(dir.path().join(name), content).unwrap();
+        }
+        let (site, now) = (Site::open(dir.path()).unwrap(), Instant::now());
+        let get = |path: &str| match &site.representation(path, Codings::IDENTITY, now).unwrap().content {
+            Content::Memory(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+            Content::File(..) => panic!("{path} is not in memory"),
+        };
+        for _ in 0..2 {
+            for (path, content) in [("/a", "plain"), ("/%61", "plain"), ("/%2561", "escaped")] {
+                assert_eq!(get(path), content, "{path}");
+            }
+        }
+        assert_eq!(site.caches.mine().len(), 3);
+        for at in 0..500 {
+            for path in [format!("/{}a", "/".repeat(at)), format!("/{}%61", "./".repeat(at))] {
+                assert_eq!(get(&path), "plain", "{path}");
+            }
+        }
+        assert_eq!(site.caches.mine().len(), 3);
+        // What cannot be written otherwise is kept as well, and found again.
+        for path in ["/a%20b", "/a%20%62", "//a%20b"] {
+            assert_eq!(get(path), "spaced", "{path}");
+            let found = site.caches.mine().fresh(path, Codings::IDENTITY, now, |_| ());
+            assert_eq!((found, site.caches.mine().len()), (Some(()), 4), "{path}");
         }
     }
 }
