@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use server::app::{Links, Root, Site, SiteSettings};
 
-use crate::common::{body, field, get, get_bytes, status, touch};
+use crate::common::{body, decoded, field, get, get_bytes, status, touch};
 
 fn directory() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -46,7 +46,7 @@ fn a_directory_is_listed_only_if_that_is_wanted_and_it_has_no_index() {
     assert_eq!(body(&get(&listing, "GET /")), "home");
     let answer = get(&listing, "GET /assets/");
     assert_eq!(field(&answer, "Content-Type"), Some("text/html; charset=utf-8"));
-    assert_eq!(field(&answer, "Vary"), Some("Accept"));
+    assert_eq!(field(&answer, "Vary"), Some("Accept, Accept-Encoding"));
     let page = body(&answer);
     assert!(page.contains("<a href=\"./deep/\">deep/</a>"), "{page}");
     assert!(page.contains("&lt;b&gt; &amp; &quot;c&quot;.txt</a><td>3<td>"), "{page}");
@@ -76,6 +76,36 @@ fn programs_get_the_listing_as_json() {
         let answer = get(&listing, &format!("GET /assets/\nAccept: {accepts}"));
         assert_eq!(field(&answer, "Content-Type"), Some("text/html; charset=utf-8"), "{accepts}");
     }
+}
+
+#[test]
+fn a_listing_is_subject_to_conditions_and_codings_as_any_page_is() {
+    let dir = directory();
+    let site = site(dir.path(), SiteSettings { listing: true, ..SiteSettings::default() });
+    let ask = |fields: &str| get(&site, &format!("GET /assets/\n{fields}"));
+    let plain = ask("");
+    let tag = field(&plain, "ETag").unwrap();
+    assert_eq!(status(&ask("If-Match: \"x\"")), 412);
+    for fields in ["If-None-Match: *".into(), format!("If-None-Match: {tag}")] {
+        let answer = ask(&fields);
+        assert_eq!((status(&answer), body(&answer), field(&answer, "ETag")), (304, "", Some(tag)));
+        assert_eq!(field(&answer, "Vary"), Some("Accept, Accept-Encoding"));
+        assert_eq!(field(&answer, "Cache-Control"), Some("no-cache"));
+    }
+    // Its forms are told apart.
+    assert_eq!(status(&ask(&format!("Accept: application/json\nIf-None-Match: {tag}"))), 200);
+    for accepts in ["gzip", "gzip, identity;q=0"] {
+        let (head, bytes) = get_bytes(&site, &format!("GET /assets/\nAccept-Encoding: {accepts}"));
+        assert_eq!((status(&head), field(&head, "Content-Encoding")), (200, Some("gzip")), "{accepts}");
+        assert_eq!(decoded("gzip", &bytes), body(&plain).as_bytes(), "{accepts}");
+        assert_ne!(field(&head, "ETag"), Some(tag));
+    }
+    assert_eq!(status(&ask("Accept-Encoding: identity;q=0")), 406);
+    // Too short to be worth it, but for who takes nothing else.
+    let json = "Accept: application/json\nAccept-Encoding: br";
+    assert_eq!(field(&ask(json), "Content-Encoding"), None);
+    let (head, _) = get_bytes(&site, &format!("GET /assets/\n{json}, identity;q=0"));
+    assert_eq!(field(&head, "Content-Encoding"), Some("br"));
 }
 
 #[test]

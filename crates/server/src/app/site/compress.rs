@@ -78,17 +78,17 @@ impl Compressor {
         (self.bounds.min..=self.bounds.max).contains(&length) || (by == By::Force && length < self.bounds.min)
     }
 
-    /// Compresses the content of a file, unless that was done before with the content of this state. It is only read if it is
+    /// Compresses the content of a file, or a page made here, unless that was done before with the content of this state. It is only read if it is
     /// to be compressed now. Without a state, one that stands for no other content, nothing is kept.
     ///
     /// # Errors
     /// Those of reading it.
-    pub(super) fn compress<E>(
+    pub(super) fn compress<C: AsRef<[u8]>, E>(
         &self,
         state: Option<FileVersion>,
         coding: Coding,
         by: By,
-        read: impl FnOnce() -> Result<Vec<u8>, E>,
+        read: impl FnOnce() -> Result<C, E>,
     ) -> Result<Compressed, E> {
         let force = by == By::Force;
         let turn = match self.begin(state.map(|state| (state, coding, force))) {
@@ -96,7 +96,8 @@ impl Compressor {
             Err(instead) => return Ok(instead),
         };
         let content = read()?;
-        let encoded = encode(&content, coding);
+        let content = content.as_ref();
+        let encoded = encode(content, coding);
         let result = match force || encoded.len() < content.len() {
             true => Kind::Smaller(Encoded { sum: sum(&encoded), bytes: encoded.into() }),
             false => Kind::NotSmaller,

@@ -5,19 +5,23 @@ mod kept;
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rustix::fs::{AtFlags, Dir, FileType, fstat, statat};
 use serde::Serialize;
-use wire::{HttpDate, RequestHead, accepts};
+use wire::{HttpDate, accepts};
 
 use super::find::is_hidden;
 use super::missing::Missing;
+use super::present::present;
+use super::representation::Representation;
 use super::root::Root;
 use super::settings::SiteSettings;
+use super::variant::Wish;
+use super::{Site, codings_of};
 use crate::file::FileVersion;
-use crate::handler::{Body, Response};
+use crate::handler::{Request, Response};
 
 pub(super) use kept::Kept;
 
@@ -59,35 +63,45 @@ struct Listing {
     truncated: bool,
 }
 
-/// Answers with what is in a directory, as JSON if the client would rather have that.
-pub(super) fn list(
-    root: &Root,
-    settings: &SiteSettings,
-    kept: &Kept,
-    directory: Vec<u8>,
-    (head, now): (&RequestHead<'_>, Instant),
-    response: &mut Response,
-) -> Result<(), Missing> {
-    let wants_json = accepts(head, "application/json") > accepts(head, "text/html");
-    let media = if wants_json { "application/json" } else { "text/html; charset=utf-8" };
-    let page = match kept.fresh(&directory, wants_json, now) {
-        Some(page) => page,
-        None => {
-            let listing = Listing::read(root, settings, &directory)?;
-            let page: Arc<[u8]> = match wants_json {
-                true => serde_json::to_vec(&listing).unwrap_or_default().into(),
-                false => listing.page().into_bytes().into(),
-            };
-            kept.keep(directory, wants_json, &page, now);
-            page
-        }
-    };
-    response
-        .field("Content-Type", media.as_bytes())
-        .field("Vary", b"Accept")
-        .field("Cache-Control", b"no-cache");
-    response.field_lines(&settings.extra_fields).body(Body::Shared(page));
-    Ok(())
+impl Site {
+    /// Answers with what is in a directory, as JSON if the client would rather have that.
+    pub(super) fn list(
+        &self,
+        directory: Vec<u8>,
+        request: &Request<'_>,
+        response: &mut Response,
+    ) -> Result<(), Missing> {
+        let head = request.head;
+        let is_json = accepts(head, "application/json") > accepts(head, "text/html");
+        let form = Form { is_json, wish: Wish::of(codings_of(head)) };
+        let page = match self.listings.fresh(&directory, form, request.now) {
+            Some(page) => page,
+            None => {
+                let page = Arc::new(self.page(&directory, form)?);
+                self.listings.keep(directory, form, &page, request.now);
+                page
+            }
+        };
+        present(head, &page, response);
+        Ok(())
+    }
+
+    /// What is in a directory, in a form.
+    fn page(&self, directory: &[u8], form: Form) -> Result<Representation, Missing> {
+        let listing = Listing::read(&self.root, &self.settings, directory)?;
+        let (page, media) = match form.is_json {
+            true => (serde_json::to_vec(&listing).unwrap_or_default(), "application/json"),
+            false => (listing.page().into_bytes(), "text/html; charset=utf-8"),
+        };
+        Representation::of_page(page, media, form.wish, &self.settings, self.compressor.as_ref())
+    }
+}
+
+/// In what form a listing is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Form {
+    is_json: bool,
+    wish: Wish,
 }
 
 impl Listing {

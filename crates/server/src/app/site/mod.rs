@@ -26,7 +26,6 @@ use crate::handler::{Handler, Request, Response};
 use cache::Caches;
 use compress::Compressor;
 use find::find;
-use listing::list;
 use missing::Missing;
 use present::present;
 use representation::Representation;
@@ -109,8 +108,7 @@ impl Site {
         match self.look_again(head.path(), codings, request.now) {
             Ok(representation) => present(head, &representation, response),
             Err(Missing::NoIndex(directory)) if self.settings.listing => {
-                let asked = (head, request.now);
-                list(&self.root, &self.settings, &self.listings, directory, asked, response)?;
+                self.list(directory, request, response)?;
             }
             Err(missing) => match self.fallback(request, codings, &missing) {
                 Some(representation) => {

@@ -7,12 +7,13 @@ use std::time::SystemTime;
 use engine::FileRange;
 use wire::{Coding, HttpDate, Validators, put_field};
 
-use super::compress::Compressor;
+use super::compress::{Compressed, Compressor, Encoded};
+use super::etag;
 use super::find::Found;
 use super::made::Made;
 use super::missing::Missing;
 use super::settings::SiteSettings;
-use super::variant::{By, Variant};
+use super::variant::{By, Variant, Wish};
 use crate::file::FileVersion;
 use crate::handler::{Body, Response};
 
@@ -34,15 +35,21 @@ pub(super) struct Representation {
     /// The media type, as it is said.
     content_type: Box<str>,
     pub(super) content: Content,
-    /// The state of the file that it was made of.
-    version: FileVersion,
-    /// The coding it was meant to be in.
-    wanted: Coding,
     coding: Coding,
     /// Whether another request may be given it.
     lasting: bool,
-    /// Whether it is kept for as long as the times of the file stay the same.
-    settled: bool,
+    /// The state of the file that it was made of, and the coding that it was meant to be in, if it stays the same for as long
+    /// as these do.
+    made_of: Option<(FileVersion, Coding)>,
+}
+
+/// What is said about content.
+struct Said<'a> {
+    content_type: String,
+    etag: String,
+    modified: Option<SystemTime>,
+    cache_control: Option<&'a str>,
+    vary: &'static [u8],
 }
 
 /// The content of a representation.
@@ -96,44 +103,86 @@ impl Representation {
             }
             _ => Made::as_it_is(file, version, wanted)?,
         };
-        let Made { content, coding, version, .. } = &made;
+        let version = made.version;
+        // What had not settled is read again: it may be another content by then, and more can be said about it.
         let settled = version.is_settled(now);
-        let modified = version.has_date(now).then(|| version.modified());
-        let etag = made.etag(settled);
+        let said = Said {
+            content_type: media.content_type(settings.charset.as_deref()),
+            etag: made.etag(settled),
+            modified: version.has_date(now).then(|| version.modified()),
+            cache_control: settings.cache_control(&name),
+            vary: VARY,
+        };
+        let lasting = made.lasting && matches!(made.content, Content::Memory(_));
+        let made_of = settled.then_some((version, wanted));
+        let representation = Representation::new(made.content, made.coding, said, settings);
+        Ok(Representation { lasting, made_of, ..representation })
+    }
+
+    /// Makes one of a page that was made here, in a type chosen by Accept, for a client with such a wish.
+    pub(super) fn of_page(
+        page: Vec<u8>,
+        content_type: &str,
+        wish: Wish,
+        settings: &SiteSettings,
+        compressor: Option<&Compressor>,
+    ) -> Result<Self, Missing> {
+        let (coding, by) = wish.choose(page.len() as u64, compressor)?;
+        let compressed = match compressor {
+            Some(compressor) if by != By::Source => {
+                compressor.compress(None, coding, by, || Ok::<_, Missing>(&page))?
+            }
+            _ => Compressed::NotSmaller,
+        };
+        let (lasting, coding, bytes, sum) = match compressed {
+            Compressed::Smaller(Encoded { bytes, sum }) => (true, coding, bytes, sum),
+            Compressed::Busy if by == By::Force => return Err(Missing::NotNow),
+            Compressed::Busy => (false, Coding::Identity, page.as_slice().into(), etag::sum(&page)),
+            Compressed::NotSmaller => (true, Coding::Identity, page.as_slice().into(), etag::sum(&page)),
+        };
+        let said = Said {
+            content_type: content_type.to_owned(),
+            etag: etag::of_bytes(sum, bytes.len() as u64, coding),
+            modified: None,
+            cache_control: Some("no-cache"),
+            vary: b"Accept, Accept-Encoding",
+        };
+        let representation = Representation::new(Content::Memory(bytes), coding, said, settings);
+        Ok(Representation { lasting, ..representation })
+    }
+
+    fn new(content: Content, coding: Coding, said: Said<'_>, settings: &SiteSettings) -> Self {
         let mut fields = Vec::with_capacity(256);
-        let content_type = media.content_type(settings.charset.as_deref());
-        put(&mut fields, "Content-Type", content_type.as_bytes());
-        if *coding != Coding::Identity {
+        put(&mut fields, "Content-Type", said.content_type.as_bytes());
+        if coding != Coding::Identity {
             put(&mut fields, "Content-Encoding", coding.name().as_bytes());
         }
         put(&mut fields, "Accept-Ranges", b"bytes");
         let about = fields.len();
-        if !etag.is_empty() {
-            put(&mut fields, "ETag", etag.as_bytes());
+        if !said.etag.is_empty() {
+            put(&mut fields, "ETag", said.etag.as_bytes());
         }
-        if let Some(modified) = modified {
+        if let Some(modified) = said.modified {
             put(&mut fields, "Last-Modified", HttpDate::from(modified).as_bytes());
         }
-        if let Some(control) = settings.cache_control(&name) {
+        if let Some(control) = said.cache_control {
             put(&mut fields, "Cache-Control", control.as_bytes());
         }
-        put(&mut fields, "Vary", VARY);
+        put(&mut fields, "Vary", said.vary);
         let every = fields.len();
         fields.extend_from_slice(&settings.extra_fields);
-        Ok(Representation {
+        Representation {
             fields: fields.into(),
             about,
             every,
-            etag: etag.into(),
-            modified,
-            content_type: content_type.into(),
-            lasting: made.lasting && matches!(content, Content::Memory(_)),
-            settled,
-            version: *version,
-            wanted,
-            coding: *coding,
-            content: made.content,
-        })
+            etag: said.etag.into(),
+            modified: said.modified,
+            content_type: said.content_type.into(),
+            content,
+            coding,
+            lasting: false,
+            made_of: None,
+        }
     }
 
     /// All field lines: for the whole content, or a part of it.
@@ -172,8 +221,7 @@ impl Representation {
 
     /// Whether it is what would be made of a variant now.
     pub(super) fn is_still(&self, variant: &Variant) -> bool {
-        // What had not settled is read again: it may be another content by now, and more can be said about it.
-        self.settled && self.version == variant.source.version && self.wanted == variant.coding
+        self.made_of == Some((variant.source.version, variant.coding))
     }
 
     /// Bytes of memory that it takes.

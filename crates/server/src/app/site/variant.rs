@@ -55,12 +55,38 @@ impl Variant {
         if takes_identity && media.packing == Packing::Unknown {
             return Ok(as_it_is(found));
         }
-        let by = if takes_identity { By::Compressing } else { By::Force };
-        match (wanted().next(), compressor) {
-            (Some(coding), Some(compressor)) if compressor.takes(found.version.len(), by) => {
-                Ok(Variant { source: found, media, coding, by })
+        let (coding, by) = Wish::of(codings).choose(found.version.len(), compressor)?;
+        Ok(Variant { source: found, media, coding, by })
+    }
+}
+
+/// What a client takes, as far as that decides how it is sent what is in no coding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Wish {
+    best: Option<Coding>,
+    takes_identity: bool,
+}
+
+impl Wish {
+    pub(super) fn of(codings: Codings) -> Self {
+        let takes_identity = codings.iter().any(|coding| coding == Coding::Identity);
+        Wish { best: codings.iter().next(), takes_identity }
+    }
+
+    /// The coding for content of this length, and how it comes to be in it.
+    pub(super) fn choose(
+        self,
+        length: u64,
+        compressor: Option<&Compressor>,
+    ) -> Result<(Coding, By), Missing> {
+        let by = if self.takes_identity { By::Compressing } else { By::Force };
+        match (self.best, compressor) {
+            (Some(coding), Some(compressor))
+                if coding != Coding::Identity && compressor.takes(length, by) =>
+            {
+                Ok((coding, by))
             }
-            _ if takes_identity => Ok(as_it_is(found)),
+            _ if self.takes_identity => Ok((Coding::Identity, By::Source)),
             _ => Err(Missing::NotAcceptable),
         }
     }

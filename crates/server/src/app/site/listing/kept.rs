@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use super::Form;
 use crate::app::site::bounded::Bounded;
 use crate::app::site::cache::FRESH;
+use crate::app::site::representation::Representation;
 
 /// What a listing takes beside its page and its path.
 const ENTRY_BYTES: usize = 128;
@@ -12,11 +14,11 @@ const ENTRY_BYTES: usize = 128;
 /// Listings of the last half second, within a bound.
 pub(in crate::app::site) struct Kept(Mutex<Pages>);
 
-/// By the directory, and whether it is JSON.
-type Pages = Bounded<(Vec<u8>, bool), Page>;
+/// By the directory, and the form in which it is listed.
+type Pages = Bounded<(Vec<u8>, Form), Page>;
 
 struct Page {
-    content: Arc<[u8]>,
+    representation: Arc<Representation>,
     fresh_until: Instant,
 }
 
@@ -27,17 +29,26 @@ impl Kept {
     }
 
     /// The listing of a directory that was made a moment ago.
-    pub(super) fn fresh(&self, directory: &[u8], is_json: bool, now: Instant) -> Option<Arc<[u8]>> {
+    pub(super) fn fresh(&self, directory: &[u8], form: Form, now: Instant) -> Option<Arc<Representation>> {
         let mut pages = self.pages();
-        let page = pages.get(&(directory.to_vec(), is_json))?;
-        (now < page.fresh_until).then(|| page.content.clone())
+        let page = pages.get(&(directory.to_vec(), form))?;
+        (now < page.fresh_until).then(|| page.representation.clone())
     }
 
     /// Keeps one, in place of those that have gone unused the longest.
-    pub(super) fn keep(&self, directory: Vec<u8>, is_json: bool, content: &Arc<[u8]>, now: Instant) {
-        let page = Page { content: content.clone(), fresh_until: now + FRESH };
-        let bytes = content.len() + directory.len() + ENTRY_BYTES;
-        self.pages().keep((directory, is_json), page, bytes);
+    pub(super) fn keep(
+        &self,
+        directory: Vec<u8>,
+        form: Form,
+        representation: &Arc<Representation>,
+        now: Instant,
+    ) {
+        if !representation.is_lasting() {
+            return;
+        }
+        let bytes = representation.bytes() + directory.len() + ENTRY_BYTES;
+        let page = Page { representation: representation.clone(), fresh_until: now + FRESH };
+        self.pages().keep((directory, form), page, bytes);
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
@@ -47,20 +58,29 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use wire::Codings;
+
     use super::*;
+    use crate::app::site::SiteSettings;
+    use crate::app::site::variant::Wish;
 
     #[test]
     fn a_listing_is_kept_for_a_moment_and_within_the_bound() {
-        let (kept, now) = (Kept::new(2_000), Instant::now());
-        let page: Arc<[u8]> = vec![b'x'; 800].into();
-        kept.keep(b"a/".to_vec(), false, &page, now);
-        assert!(kept.fresh(b"a/", false, now).is_some());
-        assert!(kept.fresh(b"a/", true, now).is_none() && kept.fresh(b"", false, now).is_none());
-        assert!(kept.fresh(b"a/", false, now + FRESH).is_none());
+        let (now, wish) = (Instant::now(), Wish::of(Codings::IDENTITY));
+        let [html, json] = [false, true].map(|is_json| Form { is_json, wish });
+        let settings = SiteSettings::default();
+        let page = Representation::of_page(vec![b'x'; 8_000], "text/html", wish, &settings, None);
+        let page = page.map(Arc::new).unwrap_or_else(|missing| panic!("{missing:?}"));
+        // Two of them.
+        let kept = Kept::new(20_000);
+        kept.keep(b"a/".to_vec(), html, &page, now);
+        assert!(kept.fresh(b"a/", html, now).is_some());
+        assert!(kept.fresh(b"a/", json, now).is_none() && kept.fresh(b"", html, now).is_none());
+        assert!(kept.fresh(b"a/", html, now + FRESH).is_none());
         for name in [b"b/", b"c/", b"c/"] {
-            kept.keep(name.to_vec(), false, &page, now);
+            kept.keep(name.to_vec(), html, &page, now);
         }
-        let there = [b"a/", b"b/", b"c/"].map(|name| kept.fresh(name, false, now).is_some());
+        let there = [b"a/", b"b/", b"c/"].map(|name| kept.fresh(name, html, now).is_some());
         assert_eq!(there, [false, true, true]);
     }
 }
