@@ -35,6 +35,11 @@ impl FileVersion {
         }
     }
 
+    /// Which file it is: the device that it is on, and its number there.
+    pub(crate) fn inode(&self) -> (u64, u64) {
+        self.inode
+    }
+
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         u64::try_from(self.size).unwrap_or_default()
