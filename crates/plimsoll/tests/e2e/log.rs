@@ -73,6 +73,25 @@ fn a_log_that_was_moved_away_is_opened_anew_on_sighup() {
 }
 
 #[test]
+fn sighup_ends_no_server_whether_it_has_a_log_file_or_not() {
+    let site = site();
+    for log in [&[][..], &["--access-log", "-"]] {
+        let mut command = plimsoll();
+        command.arg("serve").arg(site.path()).args(["--listen", "127.0.0.1:0"]).args(log);
+        command.stdout(Stdio::null());
+        let server = Server::spawn(command);
+        let mut client = server.connect();
+        for _ in 0..3 {
+            server.signal(Signal::HUP);
+            assert_eq!(client.get("/1k.html").status, 200, "{log:?}");
+        }
+        // Signals that wait are taken in the order of their numbers, so this one comes after.
+        let said = server.stop();
+        assert!(said.contains("SIGHUP: goes on as before"), "{log:?}: {said}");
+    }
+}
+
+#[test]
 fn a_full_disk_stops_nobody_and_the_lost_lines_are_counted() {
     let site = site();
     let server = Server::start(

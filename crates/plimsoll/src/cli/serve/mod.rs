@@ -16,6 +16,7 @@ use anyhow::Context;
 use engine::{Model, Running, Service, Settings, Stop};
 use plimsoll::signals::Watch;
 use server::app::{Admin, Classes, Links, Site};
+use server::log::AccessLog;
 use server::{Handler, Http, Limits, Monitor, Totals};
 
 use self::limits::LimitFlags;
@@ -85,8 +86,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let site = args.site.open(&args.dir, &topology).map_err(Failure::usage)?;
     let door = site::kept_by(site.root());
     // Before the first thread starts, so that no signal is missed.
-    let signals = if args.log.file().is_some() { Watch::start_with_hangup() } else { Watch::start() };
-    let signals = signals.context("cannot watch for signals")?;
+    let signals = Watch::start_with_hangup().context("cannot watch for signals")?;
     // Likewise, so that all threads are restricted.
     let sandbox = args.restrict(&site).map_err(Failure::usage)?;
     let log = args.log.start(topology.owners()).map_err(Failure::usage)?;
@@ -114,12 +114,21 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     say!("listening on http://{}/", running.address());
     daemon::let_go_of_the_terminal()?;
 
-    let signals = signals.on_hangup(move || log.iter().for_each(|log| log.reopen()));
+    let log = log.filter(|_| args.log.file().is_some());
+    let signals = signals.on_hangup(move || hang_up(log.as_deref()));
     serve_until_a_signal(running, signals, drain)?;
     http.finish();
     admin.map_or(Ok(()), stop_admin)?;
     say_farewell(&http.totals(), http.abandoned());
     Ok(ExitCode::SUCCESS)
+}
+
+/// What SIGHUP asks for. It ends nothing: whoever rotates logs sends it to all servers, and requests are under way.
+fn hang_up(log: Option<&AccessLog>) {
+    match log {
+        Some(log) => log.reopen(),
+        None => say!("SIGHUP: goes on as before; there is no file of an access log (--access-log FILE) to open anew"),
+    }
 }
 
 /// Serves until a signal ends it, and for the time that requests under way have to finish.
