@@ -88,7 +88,11 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     // Before the first thread starts, so that no signal is missed.
     let signals = Watch::start_with_hangup().context("cannot watch for signals")?;
     // Likewise, so that all threads are restricted.
-    let sandbox = args.restrict(&site).map_err(Failure::usage)?;
+    let needs = args.needs(&site);
+    for warning in needs.warnings(args.site.sandbox) {
+        say!("plimsoll: warning: {warning}");
+    }
+    let sandbox = sandbox::restrict(args.site.sandbox, &needs).map_err(Failure::usage)?;
     let log = args.log.start(topology.owners()).map_err(Failure::usage)?;
     let application = Classes::new(business.around(site), args.topology.class);
     let rules = args.limits.rules();
@@ -127,7 +131,9 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 fn hang_up(log: Option<&AccessLog>) {
     match log {
         Some(log) => log.reopen(),
-        None => say!("SIGHUP: goes on as before; there is no file of an access log (--access-log FILE) to open anew"),
+        None => say!(
+            "SIGHUP: goes on as before; there is no file of an access log (--access-log FILE) to open anew"
+        ),
     }
 }
 
@@ -141,14 +147,14 @@ fn serve_until_a_signal(running: Running, signals: Watch, drain: Duration) -> an
 }
 
 impl Args {
-    /// Gives up what a server does not need.
-    fn restrict(&self, site: &Site) -> anyhow::Result<sandbox::Done> {
-        let needs = Needs {
+    /// What the server still needs of the host once it serves.
+    fn needs(&self, site: &Site) -> Needs<'_> {
+        Needs {
             root: &self.dir,
-            written: self.pid_file.as_deref().into_iter().chain(self.log.file()).collect(),
+            log: self.log.file(),
+            pid_file: self.pid_file.as_deref(),
             follows_links: site.root().links() == Links::Follow,
-        };
-        sandbox::restrict(self.site.sandbox, &needs)
+        }
     }
 }
 

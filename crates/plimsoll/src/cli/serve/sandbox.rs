@@ -1,4 +1,4 @@
-//! Taking leave of what a server needs no more: files outside its directory, and connecting to others.
+//! Taking leave of what a server needs no more: files outside its directory, TCP connections to others, and signals to them.
 
 use std::path::{Path, PathBuf};
 
@@ -22,8 +22,10 @@ pub(super) enum Sandbox {
 pub(super) struct Needs<'a> {
     /// The directory that is served: read.
     pub(super) root: &'a Path,
-    /// Files that are written, made anew or removed; their directories are meant.
-    pub(super) written: Vec<&'a Path>,
+    /// A file that is written to, and made anew when it was moved away.
+    pub(super) log: Option<&'a Path>,
+    /// A file that is written, and removed at the end.
+    pub(super) pid_file: Option<&'a Path>,
     /// Files outside the root are served where links lead there.
     pub(super) follows_links: bool,
 }
@@ -65,17 +67,51 @@ pub(super) fn restrict(sandbox: Sandbox, needs: &Needs<'_>) -> anyhow::Result<Do
         );
         return Ok((state, why.into()));
     }
-    Ok((state, format!("Landlock: reads {} only, connects to nobody{why}", needs.root.display())))
+    let (root, written) = (needs.root.display(), needs.written().join(" and "));
+    let writes =
+        if written.is_empty() { "writes nothing".into() } else { format!("writes in {written} only") };
+    Ok((state, format!("Landlock: reads {root} only, {writes}, connects to nobody by TCP{why}")))
+}
+
+impl Needs<'_> {
+    /// The directories that are written in, each once. What is made in one has no rule of its own, so it is the directory, with
+    /// all below it, that is written to.
+    fn written(&self) -> Vec<String> {
+        let files = [self.log, self.pid_file].into_iter().flatten();
+        let mut directories: Vec<_> = files.map(|file| directory_of(file).display().to_string()).collect();
+        directories.dedup();
+        directories
+    }
+
+    /// What the operator may not know of files that are written in the directory that is served, or above it.
+    pub(super) fn warnings(&self, sandbox: Sandbox) -> Vec<String> {
+        let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.into());
+        let root = whole(self.root);
+        let flags = [("--access-log", self.log), ("--pid-file", self.pid_file)];
+        let written = flags.into_iter().filter_map(|(flag, file)| Some((flag, file?)));
+        let warning = |(flag, file): (&str, &Path)| {
+            let directory = whole(&directory_of(file));
+            let what = if directory.starts_with(&root) {
+                "is in the directory that is served, where all can read it"
+            } else if root.starts_with(&directory) && sandbox != Sandbox::Off {
+                "makes the sandbox let the server write in the directory that is served, which is below that of the file"
+            } else {
+                return None;
+            };
+            Some(format!("{flag} {} {what}: put the file elsewhere", file.display()))
+        };
+        written.filter_map(warning).collect()
+    }
 }
 
 fn landlock(needs: &Needs<'_>) -> Result<RulesetStatus, landlock::RulesetError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    let write = AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
+    let make = AccessFs::WriteFile | AccessFs::MakeReg;
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::ConnectTcp)?
-        .scope(Scope::AbstractUnixSocket)?
+        .scope(Scope::AbstractUnixSocket | Scope::Signal)?
         .create()?;
     // The process itself, for its metrics; how busy its processors are, and their quota, which may change.
     let own = [Path::new("/proc/self"), Path::new("/sys/fs/cgroup")];
@@ -84,13 +120,19 @@ fn landlock(needs: &Needs<'_>) -> Result<RulesetStatus, landlock::RulesetError> 
         rules = allow(rules, path, read)?;
     }
     rules = allow(rules, Path::new("/dev/null"), AccessFs::WriteFile.into())?;
-    for path in &needs.written {
-        rules = allow(rules, &directory_of(path), write)?;
+    // A log that was moved away is made anew, so a rule for the file itself would not do.
+    if let Some(log) = needs.log {
+        rules = allow(rules, &directory_of(log), make)?;
+    }
+    if let Some(file) = needs.pid_file {
+        rules = allow(rules, &directory_of(file), make | AccessFs::RemoveFile)?;
+        // One that was left behind is written over.
+        rules = allow(rules, file, AccessFs::Truncate.into())?;
     }
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// Allows something below a path; one that is not there needs no rule.
+/// Allows something to a file, or below a directory; one that is not there needs no rule.
 fn allow(
     rules: landlock::RulesetCreated,
     path: &Path,
@@ -113,6 +155,7 @@ fn directory_of(file: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use std::io::ErrorKind::PermissionDenied;
+    use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::{fs, thread};
 
@@ -122,8 +165,11 @@ mod tests {
     fn a_restricted_thread_reads_its_directory_and_writes_its_logs_and_no_more() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        for name in ["root/below", "logs", "elsewhere"] {
+        for name in ["root/below", "logs", "run", "elsewhere"] {
             fs::create_dir_all(at(name)).unwrap();
+        }
+        for name in ["logs/other", "run/other", "run/pid", "run/pid.old"] {
+            fs::write(at(name), "content").unwrap();
         }
         fs::write(at("root/below/page"), "page").unwrap();
         fs::write(at("elsewhere/secret"), "secret").unwrap();
@@ -131,15 +177,25 @@ mod tests {
         let other = other.local_addr().unwrap();
         thread::scope(|scope| {
             let restricted = scope.spawn(|| {
-                let (root, log) = (at("root"), at("logs/access.log"));
-                let needs = Needs { root: &root, written: vec![&log], follows_links: false };
+                let (root, log, pid_file) = (at("root"), at("logs/access.log"), at("run/pid"));
+                let needs =
+                    Needs { root: &root, log: Some(&log), pid_file: Some(&pid_file), follows_links: false };
                 let (state, why) = restrict(Sandbox::Auto, &needs).unwrap();
                 if state == "not to be had" {
                     eprintln!("skipped: {why}");
                     return;
                 }
                 assert_eq!(fs::read_to_string(at("root/below/page")).unwrap(), "page");
-                fs::write(&log, "line\n").unwrap();
+                assert!(why.contains("logs and ") && why.contains("/run only"), "{why}");
+                let append = |path: &Path| {
+                    fs::OpenOptions::new().append(true).create(true).open(path)?.write_all(b"line\n")
+                };
+                // Made, and opened again.
+                append(&log).and_then(|()| append(&log)).unwrap();
+                // Left behind, removed, and made.
+                fs::write(&pid_file, "1\n").unwrap();
+                fs::remove_file(&pid_file).unwrap();
+                fs::write(&pid_file, "2\n").unwrap();
                 fs::read_dir("/proc/self/fd").unwrap();
                 let denied = |result: std::io::Result<()>, what: &str| {
                     assert_eq!(result.unwrap_err().kind(), PermissionDenied, "{what}");
@@ -148,9 +204,20 @@ mod tests {
                 denied(fs::read("/etc/passwd").map(drop), "reading /etc");
                 denied(fs::write(at("root/new"), ""), "writing in the directory");
                 denied(fs::remove_file(at("root/below/page")), "removing in the directory");
+                denied(fs::remove_file(at("logs/other")), "removing another log");
+                let truncate = |name| fs::File::options().write(true).truncate(true).open(at(name)).map(drop);
+                if state == "on" {
+                    denied(truncate("logs/other"), "emptying another log");
+                    denied(truncate("run/other"), "emptying what is beside the pid file");
+                }
                 denied(std::process::Command::new("/bin/true").status().map(drop), "running a program");
                 if state == "on" {
                     denied(TcpStream::connect(other).map(drop), "connecting");
+                    let parent = rustix::process::getppid().unwrap();
+                    denied(
+                        rustix::process::test_kill_process(parent).map_err(Into::into),
+                        "signals to others",
+                    );
                     assert!(TcpListener::bind("127.0.0.1:0").is_ok());
                 }
             });
@@ -161,9 +228,37 @@ mod tests {
     }
 
     #[test]
+    fn files_that_are_written_where_the_site_is_draw_a_warning() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir_all(at("site/below")).unwrap();
+        fs::create_dir(at("logs")).unwrap();
+        let (root, other) = (at("site"), at("logs/file"));
+        for (name, auto, off) in [
+            ("site/access.log", Some("all can read it"), Some("all can read it")),
+            ("logs/../site/below/access.log", Some("all can read it"), Some("all can read it")),
+            ("access.log", Some("let the server write"), None),
+            ("logs/access.log", None, None),
+        ] {
+            let file = at(name);
+            for (log, pid_file, flag) in [(&file, &other, "--access-log"), (&other, &file, "--pid-file")] {
+                let needs =
+                    Needs { root: &root, log: Some(log), pid_file: Some(pid_file), follows_links: false };
+                for (sandbox, expected) in [(Sandbox::Auto, auto), (Sandbox::Off, off)] {
+                    let warnings = needs.warnings(sandbox);
+                    assert_eq!(warnings.len(), usize::from(expected.is_some()), "{name}: {warnings:?}");
+                    assert!(warnings.iter().all(|warning| {
+                        warning.starts_with(flag) && warning.contains(expected.unwrap_or_default())
+                    }));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn what_contradicts_itself_is_refused_and_what_is_off_is_said() {
         let root = Path::new(".");
-        let needs = |follows_links| Needs { root, written: Vec::new(), follows_links };
+        let needs = |follows_links| Needs { root, log: None, pid_file: None, follows_links };
         let error = restrict(Sandbox::On, &needs(true)).unwrap_err().to_string();
         assert!(error.contains("--symlinks follow"), "{error}");
         assert_eq!(restrict(Sandbox::Auto, &needs(true)).unwrap().0, "off");

@@ -41,8 +41,8 @@ pub(super) struct SiteFlags {
     /// Symbolic links: followed within the directory, never, or wherever they lead
     #[arg(long, value_enum, value_name = "POLICY", default_value = "within")]
     symlinks: Symlinks,
-    /// Have the kernel (Landlock) keep this process from all files but the directory and its own logs, and from connecting
-    /// anywhere
+    /// Have the kernel (Landlock) keep this process from all files but the directory and those in the directories of its log
+    /// and pid file, from TCP connections to others, and from signals to them
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub(super) sandbox: Sandbox,
     /// Serve also what begins with a dot (.well-known always is)
