@@ -121,8 +121,17 @@ pub fn accepts(head: &RequestHead<'_>, media_type: &str) -> u16 {
 fn weighted(member: &[u8]) -> Option<(&[u8], u16)> {
     let mut parts = member.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let name = parts.next().unwrap_or_default();
-    let weight = parts.find_map(|part| part.strip_prefix(b"q=").or_else(|| part.strip_prefix(b"Q=")));
-    Some((name, weight.map_or(Some(1000), thousandths)?))
+    let weight = parts.find(|part| {
+        let name = part.split(|byte| *byte == b'=').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(b"q")
+    });
+    let quality = match weight {
+        // There is no white space around its "=", nor is there a weight without one.
+        Some([b'q' | b'Q', b'=', weight @ ..]) => thousandths(weight)?,
+        Some(_) => return None,
+        None => 1000,
+    };
+    Some((name, quality))
 }
 
 /// `0`, `1`, or one of them with up to three digits behind a point, and at most 1 (RFC 9110, 12.4.2).
@@ -173,6 +182,11 @@ mod tests {
             ("gzip;q=x, br ; q=0.001", vec![Brotli, Identity]),
             ("*;q=1.0000", vec![Identity]),
             ("identity;q=-1", vec![Identity]),
+            ("gzip;q =0", vec![Identity]),
+            ("gzip;q= 0.5, br", vec![Brotli, Identity]),
+            ("gzip;Q", vec![Identity]),
+            ("gzip;Q=0.5;x=y, br;x=y;q=0.4", vec![Gzip, Brotli, Identity]),
+            ("br;quality=0", vec![Brotli, Identity]),
         ] {
             let codings = with_head(&format!("Accept-Encoding: {value}\r\n"), Codings::of);
             assert_eq!(codings.iter().collect::<Vec<_>>(), expected, "{value}");
