@@ -127,7 +127,8 @@ fn a_listing_is_bounded() {
 #[test]
 fn errors_have_the_pages_that_were_set_for_them() {
     let dir = directory();
-    let pages = ["404=/404.html", "405=/missing.html", "412=/404.html", "416=/404.html"];
+    let pages =
+        ["404=/404.html", "405=/missing.html", "406=/404.html", "412=/404.html", "416=/404.html"];
     let pages = pages.map(|page| page.parse().unwrap());
     let site = site(dir.path(), SiteSettings { error_pages: pages.into(), ..SiteSettings::default() });
     let answer = get(&site, "GET /nowhere");
@@ -142,6 +143,11 @@ fn errors_have_the_pages_that_were_set_for_them() {
         assert_eq!((status(&answer), body(&answer)), (expected, "lost"), "{request}");
         assert_eq!(field(&answer, "Content-Range"), (expected == 416).then_some("bytes */4"));
     }
+    // What is refused for its coding has a page that is small enough to be compressed.
+    fs::write(dir.path().join("root/huge.txt"), "x".repeat(2 << 20)).unwrap();
+    let (head, bytes) = get_bytes(&site, "GET /huge.txt\nAccept-Encoding: gzip, identity;q=0");
+    assert_eq!((status(&head), decoded("gzip", &bytes).as_slice()), (406, &b"lost"[..]));
+    assert_eq!(field(&head, "Vary"), Some("Accept-Encoding"));
     // A page that is not there is no reason to fail.
     assert_eq!(body(&get(&site, "POST /")), "405 Method Not Allowed\n");
     assert_eq!(body(&get(&site, "GET /404.html")), "lost");

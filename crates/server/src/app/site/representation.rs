@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use engine::FileRange;
-use wire::{Coding, HttpDate, Validators, put_field};
+use wire::{Coding, HttpDate, Status, Validators, put_field};
 
 use super::compress::{Compressed, Compressor, Encoded};
 use super::etag;
@@ -240,7 +240,10 @@ impl Representation {
         if self.coding != Coding::Identity {
             put(&mut response.fields, "Content-Encoding", self.coding.name().as_bytes());
         }
-        put(&mut response.fields, "Vary", VARY);
+        // That there is no coding for a client varies by what it takes too, and is said already.
+        if response.status != Status::NOT_ACCEPTABLE {
+            put(&mut response.fields, "Vary", VARY);
+        }
         response.body = self.content.whole();
     }
 }
