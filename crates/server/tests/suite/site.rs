@@ -126,6 +126,9 @@ fn what_files_do_not_allow_is_refused_and_what_they_allow_is_said() {
         let answer = get(&site, &format!("OPTIONS {target}"));
         assert_eq!(answer, "HTTP/1.1 204 No Content\r\nAllow: GET, HEAD, OPTIONS\r\n\r\n");
     }
+    for target in ["/%zz", "/..%2f", "/../above", "/a%00"] {
+        assert_eq!(status(&get(&site, &format!("OPTIONS {target}"))), 400, "{target}");
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use wire::{Codings, Method, RequestHead, Status};
+use wire::{Codings, Method, RequestHead, Status, decode_path};
 
 use crate::handler::{Handler, Request, Response};
 use cache::Caches;
@@ -164,6 +164,11 @@ impl Site {
     }
 }
 
+/// Whether a target can be that of anything here: the server as a whole, or a path that a file could have.
+fn names_something(head: &RequestHead<'_>) -> bool {
+    head.path() == "*" || decode_path(head.path(), &mut Vec::new()).is_ok()
+}
+
 /// The codings that a client takes.
 fn codings_of(head: &RequestHead<'_>) -> Codings {
     // Most say nothing of them, and their fields need not be looked through.
@@ -178,6 +183,9 @@ impl Handler for Site {
                 Ok(()) => self.put_error_page(request, response),
                 Err(missing) => self.explain(&missing, request, response),
             },
+            Method::Options if !names_something(request.head) => {
+                self.explain(&Missing::Malformed, request, response);
+            }
             Method::Options => {
                 response
                     .status(Status::NO_CONTENT)
