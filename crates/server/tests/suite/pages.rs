@@ -1,6 +1,7 @@
 //! What a site can be told: indexes, listings, pages for errors, fall-backs, extra fields, links and hidden files.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
@@ -109,6 +110,39 @@ fn a_listing_is_subject_to_conditions_and_codings_as_any_page_is() {
 }
 
 #[test]
+fn a_listing_has_the_names_that_can_be_asked_for_and_no_others() {
+    let dir = directory();
+    let many = dir.path().join("root/many");
+    fs::create_dir(&many).unwrap();
+    let names: [&[u8]; 9] = [
+        b"plain",
+        b"caf\xc3\xa9",
+        b"caf\xe9",
+        b"%61",
+        b"a?b#c",
+        b"back\\slash",
+        b"line\nend",
+        b"\x7f",
+        b"\x1b[m",
+    ];
+    for name in names {
+        fs::write(many.join(std::ffi::OsStr::from_bytes(name)), name).unwrap();
+    }
+    let listing = site(dir.path(), SiteSettings { listing: true, ..SiteSettings::default() });
+    let page = get(&listing, "GET /many/");
+    let links = page.split("href=\"./").skip(1).map(|rest| rest.split('"').next().unwrap());
+    let mut found: Vec<_> = links.map(|link| get_bytes(&listing, &format!("GET /many/{link}")).1).collect();
+    found.sort();
+    let mut expected = names[..5].to_vec();
+    expected.sort();
+    assert_eq!(found, expected);
+    let answer = get(&listing, "GET /many/\nAccept: application/json");
+    let json: serde_json::Value = serde_json::from_str(body(&answer)).unwrap();
+    let encoded = json["entries"].as_array().unwrap().iter().filter_map(|entry| entry["encoded"].as_str());
+    assert_eq!(encoded.collect::<Vec<_>>(), ["caf%E9"]);
+}
+
+#[test]
 fn a_listing_is_bounded() {
     let dir = directory();
     let many = dir.path().join("root/many");
@@ -127,8 +161,7 @@ fn a_listing_is_bounded() {
 #[test]
 fn errors_have_the_pages_that_were_set_for_them() {
     let dir = directory();
-    let pages =
-        ["404=/404.html", "405=/missing.html", "406=/404.html", "412=/404.html", "416=/404.html"];
+    let pages = ["404=/404.html", "405=/missing.html", "406=/404.html", "412=/404.html", "416=/404.html"];
     let pages = pages.map(|page| page.parse().unwrap());
     let site = site(dir.path(), SiteSettings { error_pages: pages.into(), ..SiteSettings::default() });
     let answer = get(&site, "GET /nowhere");

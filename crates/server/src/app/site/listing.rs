@@ -2,12 +2,13 @@
 
 mod kept;
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_encode};
 use rustix::fs::{AtFlags, Dir, FileType, fstat, statat};
 use serde::Serialize;
 use wire::{HttpDate, accepts};
@@ -38,6 +39,9 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 #[derive(Serialize)]
 struct Entry {
     name: String,
+    /// The name as it stands in a path, if it is not UTF-8, so that `name` does not have all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoded: Option<String>,
     #[serde(rename = "type")]
     kind: Kind,
     /// In bytes; only files have one.
@@ -116,7 +120,8 @@ impl Listing {
             }
             let found = found?;
             let name = found.file_name().to_bytes();
-            if name == b"." || name == b".." || (!settings.dotfiles && is_hidden(name)) {
+            let is_own = name == b"." || name == b"..";
+            if is_own || !can_be_asked_for(name) || (!settings.dotfiles && is_hidden(name)) {
                 continue;
             }
             match found.file_type() {
@@ -181,8 +186,9 @@ impl Entry {
         };
         let modified =
             version.modified().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-        // A name that is not UTF-8 could not be asked for by the link that it would get.
-        Some(Entry { name: String::from_utf8(name.to_vec()).ok()?, kind, size, modified })
+        let text = String::from_utf8_lossy(name);
+        let encoded = matches!(text, Cow::Owned(_)).then(|| percent_encode(name, ENCODED).to_string());
+        Some(Entry { name: text.into_owned(), encoded, kind, size, modified })
     }
 
     fn put_row(&self, page: &mut String) {
@@ -190,15 +196,23 @@ impl Entry {
         let size = self.size.map(|size| size.to_string()).unwrap_or_default();
         let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(self.modified);
         let date = HttpDate::from(time);
+        let link = match &self.encoded {
+            Some(encoded) => encoded.clone(),
+            None => utf8_percent_encode(&self.name, ENCODED).to_string(),
+        };
         // "./" keeps a name with a colon from being read as a scheme.
         let _ = writeln!(
             page,
-            "<tr><td><a href=\"./{}{slash}\">{}{slash}</a><td>{size}<td>{}",
-            utf8_percent_encode(&self.name, ENCODED),
+            "<tr><td><a href=\"./{link}{slash}\">{}{slash}</a><td>{size}<td>{}",
             escape(&self.name),
             String::from_utf8_lossy(date.as_bytes()),
         );
     }
+}
+
+/// Whether a path can have this name in it: [`decode_path`](wire::decode_path) refuses these bytes.
+fn can_be_asked_for(name: &[u8]) -> bool {
+    !name.iter().any(|byte| byte.is_ascii_control() || *byte == b'\\')
 }
 
 /// Text without characters that mean something in HTML.
