@@ -11,16 +11,17 @@ use engine::{Connections, Driver, Executor, Io, Model, Service, Stop, Stream};
 use server::app::Site;
 use server::{Body, Http, Limits, Request, Response};
 
-/// Serves one connection on this thread with the real driver, while a client on another thread sends this many
-/// requests: how often this thread allocated.
-fn allocations_of(requests: usize, file: &std::path::Path) -> u64 {
+/// Serves one connection on this thread with the real driver, while a client on another thread sends this many requests with
+/// these fields: how often this thread allocated.
+fn allocations_of(requests: usize, dir: &std::path::Path, request: &str, with_ids: bool) -> u64 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
+    let request = request.to_owned();
     let client = thread::spawn(move || {
         let mut stream = TcpStream::connect(address).unwrap();
         let mut answer = Vec::new();
         for _ in 0..requests {
-            stream.write_all(b"GET /page.html HTTP/1.1\r\nHost: a\r\nUser-Agent: test\r\n\r\n").unwrap();
+            stream.write_all(request.as_bytes()).unwrap();
             let mut buffer = [0; 4096];
             answer.clear();
             while !answer.ends_with(b"the end") {
@@ -32,7 +33,8 @@ fn allocations_of(requests: usize, file: &std::path::Path) -> u64 {
     });
     let (stream, peer) = listener.accept().unwrap();
     stream.set_nonblocking(true).unwrap();
-    let http = Arc::new(Http::new(Site::open(file).unwrap(), Limits::default(), 1));
+    let http = Http::new(Site::open(dir).unwrap(), Limits::default(), 1).with_request_ids(with_ids);
+    let http = Arc::new(http);
     let counted = allocation_counter::measure(|| {
         let io = Io::new(Epoll::open(engine::Limits { sockets: 4 }).unwrap());
         let local = http.on_reactor::<Epoll>(0, &io);
@@ -49,14 +51,30 @@ fn allocations_of(requests: usize, file: &std::path::Path) -> u64 {
 #[test]
 fn a_warm_request_allocates_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("page.html"), "x".repeat(1017) + "the end").unwrap();
-    // Both runs warm up alike, so that only the requests in between make a difference. The cached file is
-    // looked at again once a second, so a run on a slow machine may do that some times more.
-    let start = std::time::Instant::now();
-    let (few, many) = (allocations_of(100, dir.path()), allocations_of(5_100, dir.path()));
-    let looks = start.elapsed().as_secs() + 1;
-    assert!(many - few <= 8 * looks + 32, "5,000 requests allocated {} times", many - few);
-    assert!(few < 500, "{few} allocations to start and serve 100 requests");
+    for (name, filling) in [("page.html", "x"), ("page.html.br", "y"), ("a b.html", "z")] {
+        std::fs::write(dir.path().join(name), filling.repeat(1017) + "the end").unwrap();
+    }
+    for (target, fields, with_ids) in [
+        ("/page.html", "", false),
+        ("/page.html", "Accept-Encoding: gzip, deflate, br, zstd\r\n", false),
+        ("/page.html", "", true),
+        ("/page.html", "X-Request-Id: one-of-its-own\r\n", true),
+        ("/a%20b.html", "", false),
+    ] {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: a\r\nUser-Agent: test\r\n{fields}\r\n");
+        let ask = |requests| allocations_of(requests, dir.path(), &request, with_ids);
+        // Both runs warm up alike, so that only the requests in between make a difference. The cached file is looked at again
+        // twice a second, so a run on a slow machine may do that some times more.
+        let start = std::time::Instant::now();
+        let (few, many) = (ask(100), ask(5_100));
+        let looks = 2 * (start.elapsed().as_secs() + 1);
+        assert!(
+            many <= few + 16 * looks + 32,
+            "{request}5,000 requests allocated {} times",
+            many.saturating_sub(few)
+        );
+        assert!(few < 500, "{request}{few} allocations to start and serve 100 requests");
+    }
 }
 
 /// Connections whose requests are with the workers at the same time.
