@@ -58,6 +58,8 @@ pub struct Request<'a> {
     pub body: &'a [u8],
     /// The time, as of the last look at the sockets or the queue: it saves a look at the clock.
     pub now: Instant,
+    /// Whether it may be [left](Response::leave_to_a_worker) to a worker: it is handled on a reactor that has some.
+    pub(crate) may_be_left: bool,
 }
 
 /// A response under construction.
@@ -67,6 +69,8 @@ pub struct Response {
     /// Field lines, each with its CRLF.
     pub(crate) fields: Vec<u8>,
     pub(crate) body: Body,
+    /// The request is left to a worker.
+    pub(crate) is_left: bool,
     /// What the access log will say about the request.
     pub(crate) note: Note,
     /// The request's id, where requests have one.
@@ -145,6 +149,7 @@ impl Default for Response {
             status: Status::OK,
             fields: Vec::with_capacity(512),
             body: Body::EMPTY,
+            is_left: false,
             note: Note::default(),
             id: String::new(),
             end: 0,
@@ -159,6 +164,13 @@ impl Response {
         self.status = Status::OK;
         self.fields.clear();
         self.body = Body::EMPTY;
+        self.is_left = false;
+    }
+
+    /// Leaves the request to a worker, if it [may be](Request::may_be_left): the handler has seen that it takes long. It is
+    /// handled anew there, so nothing may have been put into the response.
+    pub(crate) fn leave_to_a_worker(&mut self) {
+        self.is_left = true;
     }
 
     /// The id of the request, where requests have one: what the client sent as X-Request-Id, or one that was made here.

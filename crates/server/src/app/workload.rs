@@ -200,7 +200,9 @@ impl<H: Handler> Handler for Workloads<H> {
     fn handle(&self, request: &Request<'_>, response: &mut Response) {
         let Some(route) = self.route(request) else {
             self.take(self.each);
-            return self.inner.handle(request, response);
+            // Business time is not taken twice.
+            let may_be_left = request.may_be_left && self.each == Work::NONE;
+            return self.inner.handle(&Request { may_be_left, ..*request }, response);
         };
         let allowed = match (route, request.head.method) {
             (Route::Echo, Method::Post | Method::Put) => true,

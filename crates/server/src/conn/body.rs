@@ -63,7 +63,7 @@ pub(super) async fn answer<T: Transport, H: Handler>(
             return Err(close);
         }
     };
-    let request = Request { head: &parsed, peer, body: &body, now: wire.now() };
+    let request = Request { head: &parsed, peer, body: &body, now: wire.now(), may_be_left: false };
     match context.way(&request) {
         Ok(Way::Here(route)) => context.call(&request, &mut response, route),
         Ok(Way::Worker(ticket)) => {

@@ -139,9 +139,14 @@ impl<H: Handler> Context<H> {
         let route = self.routes.as_ref().and_then(|routes| routes.of(request.head, request.now));
         let learned = self.routes.as_ref().zip(route).and_then(|(routes, route)| routes.place(route));
         let place = learned.map_or_else(|| self.ask(|handler| handler.place(request)), Ok)?;
-        if place == Place::Reactor {
-            return Ok(Way::Here(route));
+        match place {
+            Place::Reactor => Ok(Way::Here(route)),
+            Place::Worker => self.ticket(request, route).map(Way::Worker),
         }
+    }
+
+    /// What a request takes along to a worker, if it is let in.
+    fn ticket(&self, request: &Request<'_>, route: Option<RouteId>) -> Result<Ticket, Denial> {
         let class = self.ask(|handler| handler.class(request))?;
         let permit = match class {
             // What is urgent always is let in.
@@ -151,7 +156,31 @@ impl<H: Handler> Context<H> {
                 permit.ok_or(Denial::Full)?
             }
         };
-        Ok(Way::Worker(Ticket { class, route, permit }))
+        Ok(Ticket { class, route, permit })
+    }
+
+    /// Has a request answered, if that is done here; what it takes along if it is for a worker, or its handler leaves it to one.
+    pub(super) fn handle(
+        &self,
+        way: Way,
+        request: &Request<'_>,
+        response: &mut Response,
+    ) -> Result<Option<Ticket>, Denial> {
+        let route = match way {
+            Way::Here(route) => route,
+            Way::Worker(ticket) => return Ok(Some(ticket)),
+        };
+        self.call(request, response, route);
+        if !std::mem::take(&mut response.is_left) {
+            return Ok(None);
+        }
+        // What is learned of its route is how long the reactor takes for it, so what the worker takes does not count.
+        self.ticket(request, None).map(Some)
+    }
+
+    /// Whether there are workers.
+    pub(super) fn has_workers(&self) -> bool {
+        self.workers.is_some()
     }
 
     /// Asks the handler about a request. Where it panics its own state is its own affair, as in [`call`].

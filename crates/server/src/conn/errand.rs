@@ -135,7 +135,8 @@ impl Errand {
         // The connection has found a whole head there before it sent the errand off.
         if let Ok(Some((head, _))) = parse_request(cargo.input.bytes(), limits) {
             let now = Instant::now();
-            let request = Request { head: &head, peer: cargo.peer, body: &cargo.body, now };
+            let request =
+                Request { head: &head, peer: cargo.peer, body: &cargo.body, now, may_be_left: false };
             let watch = cargo.timed.map(|computing| Stopwatch::start(now, computing));
             cargo.panicked = !call(handler, &request, &mut cargo.response);
             cargo.took = watch.map(Stopwatch::stop);

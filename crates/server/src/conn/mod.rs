@@ -27,7 +27,6 @@ pub(crate) use ids::RequestIds;
 
 use crate::handler::{Handler, Request, Response};
 use crate::metrics::Counters;
-use context::Way;
 use delegate::{Ticket, delegate, flush_before};
 use discard::{Failure, discard};
 use end::{Close, finish, part, refuse, refuse_head, turn_away};
@@ -206,7 +205,7 @@ fn take_turn<T: Transport, H: Handler>(
         Err(reject) => return Turn::Refused(reject),
     };
     let now = wire.now();
-    let request = Request { head: &head, peer, body: &[], now };
+    let request = Request { head: &head, peer, body: &[], now, may_be_left: context.has_workers() };
     let admitted = context.admit(&request);
     let wants_body = matches!(admitted, Ok(true));
     // Requests that came in before the stop are still answered.
@@ -228,9 +227,10 @@ fn take_turn<T: Transport, H: Handler>(
         return Turn::Body(length, rest, wants_body);
     }
     let mut response = context.begin(Ok(&head), peer, now);
-    match admitted.and_then(|_| context.way(&request)) {
-        Ok(Way::Here(route)) => context.call(&request, &mut response, route),
-        Ok(Way::Worker(ticket)) => return Turn::Delegated(length, rest, response, ticket),
+    let way = admitted.and_then(|_| context.way(&request));
+    match way.and_then(|way| context.handle(way, &request, &mut response)) {
+        Ok(None) => {}
+        Ok(Some(ticket)) => return Turn::Delegated(length, rest, response, ticket),
         Err(denial) => denial.answer(&mut response, &context.counters),
     }
     wire.consume(length);

@@ -5,6 +5,7 @@ mod bounds;
 mod common;
 mod connection;
 mod endings;
+mod leaving;
 mod log;
 mod pages;
 mod semantics;

@@ -78,6 +78,11 @@ impl Compressor {
         (self.bounds.min..=self.bounds.max).contains(&length) || (by == By::Force && length < self.bounds.min)
     }
 
+    /// Whether there is nothing left to do for the content of this state, or it is being done.
+    pub(super) fn knows(&self, state: Option<FileVersion>, coding: Coding, by: By) -> bool {
+        state.is_some_and(|state| self.kept().get(&(state, coding, by == By::Force)).is_some())
+    }
+
     /// Compresses the content of a file, or a page made here, unless that was done before with the content of this state. It is only read if it is
     /// to be compressed now. Without a state, one that stands for no other content, nothing is kept.
     ///

@@ -80,6 +80,7 @@ impl Site {
         let form = Form { is_json, wish: Wish::of(codings_of(head)) };
         let page = match self.listings.fresh(&directory, form, request.now) {
             Some(page) => page,
+            None if request.may_be_left => return Err(Missing::TakesLong),
             None => {
                 let page = Arc::new(self.page(&directory, form)?);
                 self.listings.keep(directory, form, &page, request.now);

@@ -27,6 +27,8 @@ pub(super) enum Missing {
     UnknownMethod,
     /// It cannot be had now: for want of descriptors, memory or turns to compress, or since it changes all the time.
     NotNow,
+    /// It takes longer than a reactor may be held up: it is left to a worker.
+    TakesLong,
     /// Reading failed.
     Unreadable(Errno),
 }
@@ -45,7 +47,7 @@ impl Missing {
             Missing::NotAcceptable => Status::NOT_ACCEPTABLE,
             Missing::MethodNotAllowed => Status::METHOD_NOT_ALLOWED,
             Missing::UnknownMethod => Status::NOT_IMPLEMENTED,
-            Missing::NotNow => Status::SERVICE_UNAVAILABLE,
+            Missing::NotNow | Missing::TakesLong => Status::SERVICE_UNAVAILABLE,
             Missing::Unreadable(_) => Status::INTERNAL_SERVER_ERROR,
         }
     }

@@ -80,15 +80,25 @@ impl Site {
         if let Some(representation) = self.caches.mine().fresh(path, codings, now, Arc::clone) {
             return Ok(representation);
         }
-        self.look_again(path, codings, now)
+        self.look_again(path, codings, now, false)
     }
 
-    /// The same where the cache has nothing fresh: the file is looked at, and read unless it is as it was.
-    fn look_again(&self, path: &str, codings: Codings, now: Instant) -> Result<Arc<Representation>, Missing> {
+    /// The same where the cache has nothing fresh: the file is looked at, and read unless it is as it was. What takes long may
+    /// be left to a worker.
+    fn look_again(
+        &self,
+        path: &str,
+        codings: Codings,
+        now: Instant,
+        may_be_left: bool,
+    ) -> Result<Arc<Representation>, Missing> {
         let found = find(&self.root, &self.settings, path)?;
         let variant = Variant::choose(&self.root, found, codings, self.compressor.as_ref())?;
         if let Some(representation) = self.caches.mine().still(path, codings, &variant, now) {
             return Ok(representation);
+        }
+        if may_be_left && variant.takes_long(self.compressor.as_ref(), SystemTime::now()) {
+            return Err(Missing::TakesLong);
         }
         let built =
             Representation::build(variant, &self.settings, self.compressor.as_ref(), SystemTime::now())?;
@@ -105,7 +115,7 @@ impl Site {
         if self.caches.mine().fresh(head.path(), codings, request.now, answer).is_some() {
             return Ok(());
         }
-        match self.look_again(head.path(), codings, request.now) {
+        match self.look_again(head.path(), codings, request.now, request.may_be_left) {
             Ok(representation) => present(head, &representation, response),
             Err(Missing::NoIndex(directory)) if self.settings.listing => {
                 self.list(directory, request, response)?;
@@ -181,6 +191,7 @@ impl Handler for Site {
             Method::Get | Method::Head => match self.get(request, response) {
                 Ok(()) if response.status.code() < 400 => {}
                 Ok(()) => self.put_error_page(request, response),
+                Err(Missing::TakesLong) => response.leave_to_a_worker(),
                 Err(missing) => self.explain(&missing, request, response),
             },
             Method::Options if !names_something(request.head) => {

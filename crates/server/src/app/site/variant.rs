@@ -1,5 +1,7 @@
 //! Which form of a file a client is sent: compressed beforehand, compressed here, or as it is.
 
+use std::time::SystemTime;
+
 use wire::{Coding, Codings};
 
 use super::compress::Compressor;
@@ -57,6 +59,16 @@ impl Variant {
         }
         let (coding, by) = Wish::of(codings).choose(found.version.len(), compressor)?;
         Ok(Variant { source: found, media, coding, by })
+    }
+}
+
+impl Variant {
+    /// Whether it is still to be compressed.
+    pub(super) fn takes_long(&self, compressor: Option<&Compressor>, now: SystemTime) -> bool {
+        let version = self.source.version;
+        let state = version.is_settled(now).then_some(version);
+        self.by != By::Source
+            && compressor.is_some_and(|compressor| !compressor.knows(state, self.coding, self.by))
     }
 }
 
