@@ -12,8 +12,9 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::results::Estimate;
 
-pub(crate) use exact::choose;
 pub(crate) use sum::ratio_of_sum;
+
+use self::exact::choose;
 
 /// Fewest rounds that have an interval: one tells nothing of how much they differ.
 const FEWEST: usize = 2;
@@ -144,7 +145,25 @@ fn finite(found: Estimate) -> Option<Estimate> {
 /// Most regroupings that are looked at one by one; of more than that as many are drawn.
 const REGROUPINGS: usize = 5000;
 
-/// How likely a difference of means at least as large is if both sets are alike: a permutation test, exact for small sets.
+/// Whether every regrouping of sets of these sizes is looked at.
+fn is_exact(size: usize, other: usize) -> bool {
+    size + other < 20 && choose(size + other, size) <= REGROUPINGS as f64
+}
+
+/// The smallest chance that [`permutation_p`] can give for sets of these sizes: that of one grouping out of all, and of its mirror
+/// image where both sets are as large.
+pub(crate) fn least_p(size: usize, other: usize) -> f64 {
+    let (extreme, all) = match (size, other) {
+        (0, _) | (_, 0) => (1.0, 1.0),
+        (size, other) if !is_exact(size, other) => (1.0, REGROUPINGS as f64 + 1.0),
+        (size, other) => (if size == other { 2.0 } else { 1.0 }, choose(size + other, size)),
+    };
+    extreme / all
+}
+
+/// How likely a difference of means at least as large is if both sets are alike: a permutation test, exact for small sets. Where
+/// regroupings are drawn, that which was seen counts as one of them (Phipson and Smyth: Permutation P-values Should Never Be Zero,
+/// 2010).
 pub(crate) fn permutation_p(first: &[f64], second: &[f64], seed: u64) -> f64 {
     let all: Vec<f64> = first.iter().chain(second).copied().collect();
     let (count, size) = (all.len(), first.len());
@@ -159,7 +178,7 @@ pub(crate) fn permutation_p(first: &[f64], second: &[f64], seed: u64) -> f64 {
         looked_at += 1;
         as_far += usize::from(apart(sum) >= seen);
     };
-    if count < 20 && choose(count, size) <= REGROUPINGS as f64 {
+    if is_exact(size, count - size) {
         for set in (0..1u32 << count).filter(|set| set.count_ones() as usize == size) {
             look((0..count).filter(|at| set >> at & 1 == 1).map(|at| all[at]).sum());
         }
@@ -170,6 +189,7 @@ pub(crate) fn permutation_p(first: &[f64], second: &[f64], seed: u64) -> f64 {
             shuffled.shuffle(&mut random);
             look(shuffled[..size].iter().sum());
         }
+        look(first.iter().sum());
     }
     as_far as f64 / looked_at as f64
 }
@@ -295,6 +315,21 @@ mod tests {
         let p = permutation_p(&low, &high, 1);
         // By the normal approximation: 5 over 4.47 * sqrt(2 / 15) is 3.06 standard errors.
         assert!((0.0005..0.01).contains(&p), "{p}");
+    }
+
+    #[test]
+    fn no_difference_is_impossible_by_chance() {
+        let far = |n: u32, m: u32| {
+            let (low, high): (Vec<f64>, Vec<f64>) =
+                ((0..n).map(f64::from).collect(), (0..m).map(|value| 1e6 + f64::from(value)).collect());
+            permutation_p(&low, &high, 1)
+        };
+        // Drawn: none of 5,000 of the 1.6e8 ways is as far apart as this.
+        assert_eq!(far(15, 15), 1.0 / 5001.0);
+        for (n, m) in [(1, 1), (1, 4), (3, 3), (2, 5), (5, 5), (7, 7), (8, 8), (15, 15), (30, 5)] {
+            assert_eq!(far(n, m), least_p(n as usize, m as usize), "{n} and {m}");
+        }
+        assert_eq!(least_p(0, 5), 1.0);
     }
 
     #[test]

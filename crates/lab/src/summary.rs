@@ -22,7 +22,7 @@ use crate::recovery;
 use crate::results::{BudgetOutcome, Cell, Estimate, Results, Run, fastest};
 use crate::stats::{estimate, median, ratio, tied};
 use crate::workers::Workers;
-pub(crate) use limit::Slack;
+pub use limit::Slack;
 
 /// Fills in what follows from the runs that there are.
 pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
@@ -118,7 +118,7 @@ fn mark_best(results: &mut Results) {
 }
 
 /// Whether a figure of a cell was seen for a short while only, so that it tells nothing of what lasts.
-fn is_brief(cell: &Cell, metric: Metric) -> bool {
+pub(crate) fn is_brief(cell: &Cell, metric: Metric) -> bool {
     metric == Metric::ClientsHeld && cell.held.as_ref().is_some_and(|held| held.brief)
 }
 

@@ -11,9 +11,11 @@ use crate::results::{Cell, Estimate, Results, Run};
 
 /// Which way a figure may be off: the true one may be more, or less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Slack {
-    pub(crate) more: bool,
-    pub(crate) less: bool,
+pub struct Slack {
+    /// It is a lower bound.
+    pub more: bool,
+    /// It is an upper bound.
+    pub less: bool,
 }
 
 impl Slack {
@@ -51,6 +53,15 @@ impl Slack {
         let more =
             own.more || metric.more_is_better() && all.any(|cell| Slack::of(results, cell, metric).more);
         Slack { more, ..own }
+    }
+
+    /// What stands before such a figure.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Slack { more: true, .. } => "at least ",
+            Slack { less: true, .. } => "at most ",
+            _ => "",
+        }
     }
 
     /// Of two figures together.
