@@ -1,6 +1,10 @@
 //! All runs of an experiment, one after the other, each kept as soon as it is made.
 
+#[cfg(test)]
+mod gone_on_with;
+
 use std::collections::VecDeque;
+use std::mem;
 use std::time::{Duration, Instant};
 
 use load::{Switch, Verdict};
@@ -11,10 +15,10 @@ use crate::key::CellKey;
 use crate::order::{self, Next, Search};
 use crate::plan::Plan;
 use crate::results::{Measured, Results, Run};
-use crate::store::Store;
+use crate::store::{Kept, Store};
 use crate::summary::summarise;
 
-/// Measures one run of a cell: its number, from 0 over the whole experiment, and its round.
+/// Measures one run of a cell: its number, which no other run of the experiment has, and its round.
 pub(crate) type Measure<'a> = dyn FnMut(usize, u32, &CellKey) -> Result<Measured, String> + 'a;
 
 /// One part of so many of the time may go into writing down what is known so far.
@@ -43,22 +47,23 @@ pub(crate) struct Campaign<'a> {
 }
 
 impl Campaign<'_> {
-    /// Makes all runs but those that were made before, and keeps each of them.
+    /// Makes all runs but those that were made before, and keeps each of them. What failed before is made again: what was missing
+    /// may be there by now.
     pub(crate) fn run(
         &self,
         mut results: Results,
-        before: Vec<Run>,
+        mut before: Kept,
         observer: &mut dyn FnMut(&Progress),
         measure: &mut Measure<'_>,
     ) -> Result<Results, Error> {
         let start = Instant::now();
+        results.runs = mem::take(&mut before.runs).into_iter().map(|(_, run)| run).collect();
         let is_made =
-            |(round, _, cell): &Next| before.iter().any(|run| run.round == *round && run.cell == *cell);
+            |(round, _, cell): &Next| results.runs.iter().any(|run| run.round == *round && run.cell == *cell);
         let mut fixed: VecDeque<Next> = order::rounds(self.plan).into();
         fixed.retain(|next| !is_made(next));
         let mut search = self.budget.map(|budget| Search::new(self.plan, budget));
-        let first = before.len();
-        results.runs = before;
+        let first = results.runs.len();
         // Where it is killed, what began it is known all the same.
         summarise(&mut results, self.plan);
         self.store.keep(&results)?;
@@ -73,9 +78,10 @@ impl Campaign<'_> {
                 None => fixed.pop_front(),
             };
             let Some((round, position, cell)) = next else { break };
-            let (number, total) = (results.runs.len(), results.planned_runs as usize);
-            let left = self.left(start, number - first, total.saturating_sub(number));
-            observer(&Progress { done: number, total, cell: cell.to_string(), left });
+            let (done, total) = (results.runs.len(), results.planned_runs as usize);
+            let left = self.left(start, done - first, total.saturating_sub(done));
+            observer(&Progress { done, total, cell: cell.to_string(), left });
+            let number = before.next;
             let measured =
                 if self.cancel.is_set() { Err("interrupted".into()) } else { measure(number, round, &cell) };
             if self.cancel.is_set() {
@@ -85,6 +91,10 @@ impl Campaign<'_> {
             let run = judged(measured, Run { cell, round, position, ..Run::default() });
             // Each run is whole in a file of its own: a lab that is killed loses the run under way, and no more.
             self.store.keep_run(number, &run)?;
+            before.next += 1;
+            if let Some((number, failed)) = before.take_failed(round, &run.cell) {
+                self.store.replaced(number, &failed)?;
+            }
             results.runs.push(run);
             if Instant::now() >= keep_at {
                 let begun = Instant::now();
@@ -137,7 +147,7 @@ mod tests {
     use super::*;
     use crate::fake;
 
-    const PLAN: &str = r#"
+    pub(super) const PLAN: &str = r#"
         title = "t"
         connections = [1, 10, 100]
         paths = ["/"]
@@ -157,12 +167,12 @@ mod tests {
     "#;
 
     /// A surface that every test can compute: a rises with connections, b stays at 1000.
-    fn surface(key: &CellKey) -> (Outcome, ServerUse) {
+    pub(super) fn surface(key: &CellKey) -> (Outcome, ServerUse) {
         let rate = if key.target == "a" { 1_000.0 + 100.0 * f64::from(key.connections) } else { 1_000.0 };
         fake::measured(key, rate, 10.0)
     }
 
-    fn campaign<'a>(plan: &'a Plan, store: &'a Store, cancel: &'a Switch) -> Campaign<'a> {
+    pub(super) fn campaign<'a>(plan: &'a Plan, store: &'a Store, cancel: &'a Switch) -> Campaign<'a> {
         Campaign { plan, store, cancel, budget: None }
     }
 
@@ -173,7 +183,7 @@ mod tests {
         let store = Store::create(&out.path().join("x"), PLAN).unwrap();
         let mut results = fake::results(&[], 0, |_, _| (0.0, 0.0));
         (results.rounds, results.planned_runs) = (plan.rounds, 18);
-        (campaign(&plan, &store, cancel).run(results, Vec::new(), &mut |_| {}, measure).unwrap(), out)
+        (campaign(&plan, &store, cancel).run(results, Kept::default(), &mut |_| {}, measure).unwrap(), out)
     }
 
     fn stored(out: &tempfile::TempDir) -> Results {
@@ -237,39 +247,6 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_that_was_killed_goes_on_where_it_was() {
-        let out = tempfile::tempdir().unwrap();
-        let plan = Plan::parse(PLAN, "x.toml").unwrap();
-        let directory = out.path().join("x");
-        let cancel = Switch::default();
-        let empty = || Results { planned_runs: 18, rounds: 3, ..fake::results(&[], 0, |_, _| (0.0, 0.0)) };
-        let mut first = |number, _, key: &CellKey| {
-            if number == 7 {
-                cancel.set();
-            }
-            Ok(surface(key).into())
-        };
-        let store = Store::create(&directory, PLAN).unwrap();
-        campaign(&plan, &store, &cancel).run(empty(), Vec::new(), &mut |_| {}, &mut first).unwrap();
-        // Half of a run was on the disk when it was killed, and the summary was not.
-        fs::write(directory.join("runs/00007-a.part"), "{").unwrap();
-        fs::remove_file(directory.join("results.json")).unwrap();
-        let (store, before) = Store::resume(&directory, PLAN).unwrap();
-        assert_eq!((before.runs.len(), before.results.is_none()), (7, true));
-        let mut made = 0;
-        let mut second = |_: usize, _: u32, key: &CellKey| {
-            made += 1;
-            Ok(surface(key).into())
-        };
-        let cancel = Switch::default();
-        let results =
-            campaign(&plan, &store, &cancel).run(empty(), before.runs, &mut |_| {}, &mut second).unwrap();
-        assert_eq!((made, results.runs.len(), results.cells.len()), (11, 18, 6));
-        assert_eq!(results.verdict, Verdict::Valid);
-        assert!(Store::resume(&directory, "title = 2").is_err());
-    }
-
-    #[test]
     fn time_that_is_left_goes_to_claims_whatever_they_say_by_then() {
         let claim = |bound: &str| {
             let sides =
@@ -290,7 +267,7 @@ mod tests {
             let results = fake::results(&[], 0, |_, _| (0.0, 0.0));
             let campaign =
                 Campaign { budget: Some(Duration::from_secs(3600)), ..campaign(&plan, &store, &cancel) };
-            let results = campaign.run(results, Vec::new(), &mut |_| {}, &mut measure).unwrap();
+            let results = campaign.run(results, Kept::default(), &mut |_| {}, &mut measure).unwrap();
             let compared = results.runs.iter().filter(|run| run.cell.connections == 1).count();
             (results.runs.len(), compared)
         };
@@ -314,8 +291,9 @@ mod tests {
         let results = Results { planned_runs: 6, rounds: 3, ..fake::results(&[], 0, |_, _| (0.0, 0.0)) };
         let mut told = Vec::new();
         let mut observer = |progress: &Progress| told.push(progress.total);
-        let results =
-            campaign(&plan, &store, &cancel).run(results, Vec::new(), &mut observer, &mut measure).unwrap();
+        let results = campaign(&plan, &store, &cancel)
+            .run(results, Kept::default(), &mut observer, &mut measure)
+            .unwrap();
         assert_eq!((results.runs.len(), results.planned_runs, results.cells[0].rounds), (8, 8, 5));
         assert_eq!(told, [6, 6, 6, 6, 6, 6, 7, 8]);
     }
@@ -348,7 +326,7 @@ mod tests {
         let mut measure = |_: usize, _: u32, key: &CellKey| Ok(surface(key).into());
         let results = Results { planned_runs: 18, ..results };
         let cancel = Switch::default();
-        campaign(&plan, &store, &cancel).run(results, Vec::new(), &mut observer, &mut measure).unwrap();
+        campaign(&plan, &store, &cancel).run(results, Kept::default(), &mut observer, &mut measure).unwrap();
         assert_eq!((told.len(), told[0].0, told[17].0, told[0].1), (18, 0, 17, 18));
         assert!((told[0].2.as_secs_f64() - plan.estimate_s()).abs() < 1e-6 && told[17].2 < told[0].2);
     }

@@ -12,7 +12,7 @@ use rusqlite::{Connection, Transaction, params};
 use crate::results::{Results, Run};
 
 /// Version of the schema.
-const VERSION: i32 = 3;
+pub(crate) const VERSION: i32 = 3;
 
 const SCHEMA: &str = "
     CREATE TABLE experiment (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -52,17 +52,22 @@ const SCHEMA: &str = "
 pub(crate) struct Database(Connection);
 
 impl Database {
-    /// Opens it, and makes its tables if it is new.
+    /// Opens it, and makes its tables if it is new. Only one of [`VERSION`] can be written.
     ///
     /// # Errors
     /// It cannot be written, or is another's.
     pub(crate) fn open(file: &Path) -> rusqlite::Result<Self> {
-        let connection = Connection::open(file)?;
-        let version: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if version == 0 {
-            connection.execute_batch(&format!("BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;"))?;
+        let database = Database(Connection::open(file)?);
+        if database.version()? == 0 {
+            let make = format!("BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;");
+            database.0.execute_batch(&make)?;
         }
-        Ok(Database(connection))
+        Ok(database)
+    }
+
+    /// The version of its schema.
+    pub(crate) fn version(&self) -> rusqlite::Result<i32> {
+        self.0.query_row("PRAGMA user_version", [], |row| row.get(0))
     }
 
     /// The numbers of the runs that it has, each of them whole.
@@ -76,9 +81,7 @@ impl Database {
     pub(crate) fn keep_run(&mut self, number: usize, run: &Run) -> rusqlite::Result<()> {
         let id = number as i64;
         let transaction = self.0.transaction()?;
-        for table in ["second WHERE run", "moment WHERE run", "search WHERE run", "run WHERE id"] {
-            transaction.execute(&format!("DELETE FROM {table} = ?1"), [id])?;
-        }
+        forget(&transaction, id)?;
         put_run(&transaction, id, run)?;
         if let Some(outcome) = &run.outcome {
             put_seconds(&transaction, id, outcome)?;
@@ -89,6 +92,13 @@ impl Database {
         if let Some(server) = &run.server {
             put_moments(&transaction, id, server)?;
         }
+        transaction.commit()
+    }
+
+    /// Forgets a run, if it is there.
+    pub(crate) fn forget_run(&mut self, id: i64) -> rusqlite::Result<()> {
+        let transaction = self.0.transaction()?;
+        forget(&transaction, id)?;
         transaction.commit()
     }
 
@@ -121,6 +131,11 @@ impl Database {
 fn json(value: &impl serde::Serialize) -> String {
     // Plain structs with string keys always serialise.
     serde_json::to_string(value).unwrap_or_default()
+}
+
+fn forget(transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<()> {
+    let mut tables = ["second WHERE run", "moment WHERE run", "search WHERE run", "run WHERE id"].iter();
+    tables.try_for_each(|table| transaction.execute(&format!("DELETE FROM {table} = ?1"), [id]).map(|_| ()))
 }
 
 fn put_run(transaction: &Transaction<'_>, id: i64, run: &Run) -> rusqlite::Result<()> {

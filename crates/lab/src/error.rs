@@ -44,6 +44,20 @@ pub enum Error {
         /// SQLite's reason.
         cause: rusqlite::Error,
     },
+    /// The database of the results has the tables of another version of this program.
+    #[error(
+        "{}: has version {version} of the tables, and this program writes version {known}: \
+         go on with the program that began it, or begin anew with another --out",
+        path.display()
+    )]
+    OtherVersion {
+        /// The database.
+        path: PathBuf,
+        /// Its version.
+        version: i32,
+        /// The only one that is written.
+        known: i32,
+    },
     /// The output directory holds something already.
     #[error("{}: exists already; give another directory with --out, or go on with it with --resume", .0.display())]
     Exists(PathBuf),

@@ -76,6 +76,8 @@ pub struct Summary {
     pub report: PathBuf,
     /// Every budget of the plan is kept. One without figures is not.
     pub budgets_met: bool,
+    /// Where an experiment was gone on with: the files that could not be read, so that their runs were made again; a sentence each.
+    pub losses: Vec<String>,
 }
 
 /// Runs an experiment to its end, or until it is cancelled.
@@ -104,16 +106,17 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
         true => {
             let (store, before) = Store::resume(&options.out, &options.plan)?;
             let cells = plan.cells();
-            if !before.runs.iter().all(|run| cells.contains(&run.cell) && is_of(&plan, run)) {
+            if !before.kept.files().all(|(_, run)| cells.contains(&run.cell) && is_of(&plan, run)) {
                 return Err(Error::OtherPlan(options.out.clone()));
             }
             (store, before)
         }
-        false => (Store::create(&options.out, &options.plan)?, Before { runs: Vec::new(), results: None }),
+        false => (Store::create(&options.out, &options.plan)?, Before::default()),
     };
     let now = begin(&plan, options);
+    let losses = before.losses();
     let results = match before.results {
-        Some(results) => resume::gone_on_with(results, now, before.runs.len()),
+        Some(results) => resume::gone_on_with(results, now, before.kept.next),
         None => now,
     };
     // Looking at the server must not take its core either. The server's threads get their own cores.
@@ -121,9 +124,9 @@ pub fn run(options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Sum
     let mut measure =
         |number, round, key: &CellKey| bench.run(key, round, &store.own_files(number, &key.target));
     let campaign = Campaign { plan: &plan, store: &store, cancel: &options.cancel, budget: options.budget };
-    let results = campaign.run(results, before.runs, observer, &mut measure)?;
+    let results = campaign.run(results, before.kept, observer, &mut measure)?;
     let budgets_met = results.budgets.iter().all(|budget| budget.met);
-    Ok(Summary { report: store.report(), results, budgets_met })
+    Ok(Summary { report: store.report(), results, budgets_met, losses })
 }
 
 /// Whether a run was made with this very plan: the quick form of one has the same file.

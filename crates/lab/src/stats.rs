@@ -326,7 +326,7 @@ mod tests {
         };
         // Drawn: none of 5,000 of the 1.6e8 ways is as far apart as this.
         assert_eq!(far(15, 15), 1.0 / 5001.0);
-        for (n, m) in [(1, 1), (1, 4), (3, 3), (2, 5), (5, 5), (7, 7), (8, 8), (15, 15), (30, 5)] {
+        for (n, m) in [(1, 1), (1, 4), (3, 3), (2, 5), (5, 5), (7, 7), (15, 15), (30, 5)] {
             assert_eq!(far(n, m), least_p(n as usize, m as usize), "{n} and {m}");
         }
         assert_eq!(least_p(0, 5), 1.0);

@@ -1,29 +1,30 @@
 //! Where an experiment's results are kept: one directory, written so that a crash loses one run at most.
 
+mod kept;
+
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
-
-use crate::database::Database;
+use crate::database::{Database, VERSION};
 use crate::error::Error;
 use crate::key::levels;
 use crate::report;
 use crate::results::{Cell, Estimate, Results, Run};
 
+pub(crate) use self::kept::{Before, Kept};
+
 /// The name of the database.
 const DATABASE: &str = "results.sqlite";
 
-/// What an experiment that is gone on with has.
-pub(crate) struct Before {
-    /// Its runs, in the order in which they were made.
-    pub(crate) runs: Vec<Run>,
-    /// Its results as they were written last; `None` if they never were.
-    pub(crate) results: Option<Results>,
-}
+/// The ending of the file of a run that failed, and was made again since.
+const FAILED: &str = "failed";
+
+/// The ending of a file that could not be read, and is made again.
+const UNREADABLE: &str = "unreadable";
 
 /// The directory of one experiment.
 pub(crate) struct Store {
@@ -54,12 +55,12 @@ impl Store {
     /// The store in a directory that is there.
     fn at(directory: PathBuf) -> Result<Self, Error> {
         let path = directory.join(DATABASE);
-        let database = Database::open(&path).map_err(|cause| Error::Database {
-            path,
-            directory: directory.clone(),
-            cause,
-        })?;
-        Ok(Store { directory, database: RefCell::new(database) })
+        let refuse = |cause| Error::Database { path: path.clone(), directory: directory.clone(), cause };
+        let database = Database::open(&path).map_err(refuse)?;
+        match database.version().map_err(refuse)? {
+            VERSION => Ok(Store { directory, database: RefCell::new(database) }),
+            version => Err(Error::OtherVersion { path, version, known: VERSION }),
+        }
     }
 
     /// Goes on in the directory of an experiment that was interrupted.
@@ -73,29 +74,19 @@ impl Store {
         if before != plan {
             return Err(Error::OtherPlan(file));
         }
-        let runs = directory.join("runs");
-        let mut kept = Vec::new();
-        for entry in fs::read_dir(&runs).map_err(Error::file(&runs))? {
-            let path = entry.map_err(Error::file(&runs))?.path();
-            // What was being written when it ended has another name, and is made again.
-            if path.extension().is_some_and(|ending| ending == "json") {
-                let run: Option<Run> = read(&path)?;
-                kept.extend(run.map(|run| (path, run)));
-            }
-        }
-        // By their numbers, so that they come in the order in which they were made.
-        kept.sort_by(|a, b| a.0.cmp(&b.0));
-        let runs: Vec<Run> = kept.into_iter().map(|(_, run)| run).collect();
-        let results = read(&directory.join("results.json"))?;
+        let mut before = Before::read(&directory)?;
         let store = Store::at(directory)?;
-        // What was killed between the file of a run and the database has the file only.
+        before.kept.take_replaced().iter().try_for_each(|(number, run)| store.replaced(*number, run))?;
+        before.unreadable.iter().try_for_each(|(path, _)| store.put_aside(path, UNREADABLE))?;
+        // What was killed between the file of a run and the database has the file only, and what has no file is made again.
         store.in_database(|database| {
             let known = database.runs()?;
-            let mut missing =
-                runs.iter().enumerate().filter(|(number, _)| !known.contains(&(*number as i64)));
-            missing.try_for_each(|(number, run)| database.keep_run(number, run))
+            let files: BTreeMap<i64, &Run> = before.kept.files().map(|(id, run)| (id as i64, run)).collect();
+            known.iter().filter(|id| !files.contains_key(id)).try_for_each(|id| database.forget_run(*id))?;
+            let mut missing = files.iter().filter(|(id, _)| !known.contains(id));
+            missing.try_for_each(|(id, run)| database.keep_run(*id as usize, run))
         })?;
-        Ok((store, Before { runs, results }))
+        Ok((store, before))
     }
 
     /// A directory for the files of one run's server: its configuration and its log.
@@ -105,8 +96,18 @@ impl Store {
 
     /// Keeps one run as it was measured.
     pub(crate) fn keep_run(&self, number: usize, run: &Run) -> Result<(), Error> {
-        self.write(&format!("runs/{number:05}-{}.json", run.cell.target), &json(run))?;
+        self.write(&file_of(number, run), &json(run))?;
         self.in_database(|database| database.keep_run(number, run))
+    }
+
+    /// Puts a run that failed aside, since it was made again: its file has another ending then.
+    pub(crate) fn replaced(&self, number: usize, run: &Run) -> Result<(), Error> {
+        self.put_aside(&self.directory.join(file_of(number, run)), FAILED)?;
+        self.in_database(|database| database.forget_run(number as i64))
+    }
+
+    fn put_aside(&self, path: &Path, ending: &str) -> Result<(), Error> {
+        fs::rename(path, path.with_extension(ending)).map_err(Error::file(path))
     }
 
     fn in_database(&self, put: impl FnOnce(&mut Database) -> rusqlite::Result<()>) -> Result<(), Error> {
@@ -143,24 +144,25 @@ impl Store {
     }
 }
 
-/// Writes a file so that whoever looks, and whenever the lab is killed, finds the old one or the new one.
+/// The name of the file of a run.
+fn file_of(number: usize, run: &Run) -> String {
+    format!("runs/{number:05}-{}.json", run.cell.target)
+}
+
+/// Writes a file so that whoever looks, and whenever the lab or the host ends, finds the old one or the new one.
 fn write(path: &Path, content: &str) -> io::Result<()> {
     let part = path.with_extension("part");
-    let written = fs::write(&part, content).and_then(|()| fs::rename(&part, path));
+    let put = |mut file: File| {
+        file.write_all(content.as_bytes())?;
+        // The name could be on the disk before what it names.
+        file.sync_all()
+    };
+    let written = File::create(&part).and_then(put).and_then(|()| fs::rename(&part, path));
     if written.is_err() {
         // A part of it takes room, and is of no use.
         let _ = fs::remove_file(&part);
     }
     written
-}
-
-/// What a file holds; `None` where it is not there.
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    let text = match fs::read(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        text => text.map_err(Error::file(path))?,
-    };
-    serde_json::from_slice(&text).map(Some).map_err(|error| Error::file(path)(io::Error::other(error)))
 }
 
 fn json(value: &impl serde::Serialize) -> String {
@@ -305,7 +307,7 @@ mod tests {
         database.execute("DELETE FROM run WHERE id IN (1, 3)", []).unwrap();
         assert_eq!(rows(), [0, 2]);
         let (_, before) = Store::resume(&directory, "").unwrap();
-        assert_eq!((rows(), before.runs.len(), before.results.is_none()), (vec![0, 1, 2, 3], 4, true));
+        assert_eq!((rows(), before.kept.runs.len(), before.results.is_none()), (vec![0, 1, 2, 3], 4, true));
     }
 
     #[test]

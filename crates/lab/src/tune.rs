@@ -171,7 +171,7 @@ mod tests {
             }
             results.planned_runs = results.runs.len() as u32;
             summarise(&mut results, &plan);
-            Ok(Summary { results, report: PathBuf::new(), budgets_met: true })
+            Ok(Summary { results, report: PathBuf::new(), budgets_met: true, losses: Vec::new() })
         };
         tune_by(&wanted("sleep"), true, &Switch::default(), &mut experiment).unwrap().unwrap()
     }
@@ -255,7 +255,7 @@ mod tests {
         };
         let mut experiment = |_: String, _: Option<Duration>, directory: Option<&str>| {
             assert_eq!(directory, None);
-            Ok(Summary { results: results(1), report: PathBuf::new(), budgets_met: true })
+            Ok(Summary { results: results(1), report: PathBuf::new(), budgets_met: true, losses: Vec::new() })
         };
         let short = Wanted { budget: Duration::from_secs(5), ..wanted("sleep") };
         let tuned = tune_by(&short, true, &Switch::default(), &mut experiment).unwrap().unwrap();

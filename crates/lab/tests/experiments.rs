@@ -71,7 +71,7 @@ fn soon(what: &str, mut is: impl FnMut() -> bool) {
 #[test]
 fn real_servers_are_measured_round_by_round() {
     let lab = Lab::of(plan(&["ok", "late"], "connections = [1, 4]\nduration_s = 0.3\nrounds = 3\nseed = 3"));
-    let Summary { results, report, budgets_met } = lab.run();
+    let Summary { results, report, budgets_met, .. } = lab.run();
     assert_eq!((results.runs.len(), results.cells.len(), budgets_met), (12, 4, true));
     for run in &results.runs {
         assert_eq!(run.failure, None);

@@ -183,9 +183,10 @@ struct Known<'a> {
     rounds: usize,
 }
 
-/// A cell with the number of its round, which is that of its runs so far.
+/// A cell with the first round in which it was not run yet.
 fn numbered(cell: CellKey, runs: &[Run]) -> Next {
-    let round = runs.iter().filter(|run| run.cell == cell).count() as u32;
+    let made: BTreeSet<u32> = runs.iter().filter(|run| run.cell == cell).map(|run| run.round).collect();
+    let round = (0..).find(|round| !made.contains(round)).unwrap_or_default();
     (round, runs.len() as u32, cell)
 }
 

@@ -144,6 +144,9 @@ fn run_one(args: RunArgs) -> Result<ExitCode, Failure> {
     let line = LiveLine::new();
     let summary = lab::run(&options, &mut |progress| line.show(&how_far(progress)))?;
     drop(line);
+    for loss in &summary.losses {
+        say!("plimsoll: warning: {loss}");
+    }
     let table = lab::report::text_table(&summary.results);
     print(format_args!("{table}\nreport: {}\n", summary.report.display()))?;
     let results = &summary.results;
