@@ -61,6 +61,9 @@ pub enum Error {
     /// The output directory holds something already.
     #[error("{}: exists already; give another directory with --out, or go on with it with --resume", .0.display())]
     Exists(PathBuf),
+    /// A search for the best settings was cancelled; the report of what it has measured.
+    #[error("interrupted: settings are chosen from a whole search only; what was measured so far: {}", .0.display())]
+    Interrupted(PathBuf),
     /// The experiment that is to be gone on with was another.
     #[error("{}: differs from the plan that is to be run; go on with the same one, or give another directory", .0.display())]
     OtherPlan(PathBuf),

@@ -52,7 +52,7 @@ type Experiment<'a> = dyn FnMut(String, Option<Duration>, Option<&str>) -> Resul
 /// Searches, validates and chooses; `options` are those of any experiment, with a plan and a budget that do not matter.
 ///
 /// # Errors
-/// As [`run`]; or nothing could be measured.
+/// As [`run`]; nothing could be measured; or it was cancelled, since what is best of a part of the settings is not what was asked for.
 pub fn tune(wanted: &Wanted, options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Tuned, Error> {
     let mut experiment = |plan: String, budget: Option<Duration>, directory: Option<&str>| {
         let out = directory.map_or(options.out.clone(), |name| options.out.join(name));
@@ -76,17 +76,23 @@ fn tune_by(
     let validation = plan::time_to_validate(wanted.budget);
     let search = plan::search(wanted, make_file);
     let search = experiment(search, Some(wanted.budget.saturating_sub(validation)), None)?;
+    if cancel.is_set() {
+        return Err(Error::Interrupted(search.report));
+    }
     let Some(found) = choice::of_search(&search.results) else { return Ok(None) };
     let finalists = choice::finalists(&search.results);
     let chosen = match Rounds::within(validation, finalists.len()) {
-        Some(rounds) if !cancel.is_set() => {
+        Some(rounds) => {
             let finalists = &finalists[..rounds.finalists];
             let plan = plan::validation(wanted, make_file, finalists, &rounds);
             let validation = experiment(plan, None, Some("validation"))?;
+            if cancel.is_set() {
+                return Err(Error::Interrupted(validation.report));
+            }
             let chosen = choice::of_validation(&validation.results, finalists);
             (chosen.unwrap_or(found), Some(validation))
         }
-        _ => (found, None),
+        None => (found, None),
     };
     let ((settings, why), validation) = chosen;
     Ok(Some(Tuned { settings, why, search, validation }))
@@ -146,7 +152,7 @@ mod tests {
     }
 
     /// Tunes on such a server. A cell's settings, how often it was looked at before and whether it is validated decide its rate and
-    /// cost; a search has time for 120 runs out of the five rounds of 125 cells that there are.
+    /// cost; a search has time for 120 runs out of the five rounds of 141 cells that there are.
     fn tuned(surface: impl Fn(&CellKey, u32, bool) -> (f64, f64)) -> Tuned {
         let mut experiment = |text: String, budget: Option<Duration>, directory: Option<&str>| {
             let plan = Plan::parse(&text, "tune").unwrap();
@@ -260,10 +266,31 @@ mod tests {
         let short = Wanted { budget: Duration::from_secs(5), ..wanted("sleep") };
         let tuned = tune_by(&short, true, &Switch::default(), &mut experiment).unwrap().unwrap();
         assert!(tuned.validation.is_none() && tuned.why.contains("larger --budget"), "{}", tuned.why);
-        // Nor is there one after an interrupt.
-        let cancel = Switch::default();
-        cancel.set();
-        let tuned = tune_by(&wanted("sleep"), true, &cancel, &mut experiment).unwrap().unwrap();
-        assert!(tuned.validation.is_none() && tuned.settings["model"] == "a");
+    }
+
+    #[test]
+    fn an_interrupt_chooses_nothing() {
+        for last in [None, Some("validation")] {
+            let cancel = Switch::default();
+            let mut experiment = |text: String, _: Option<Duration>, directory: Option<&str>| {
+                let plan = Plan::parse(&text, "tune").unwrap();
+                let mut results = fake::results(&[], 0, |_, _| (0.0, 0.0));
+                let measured = plan.cells().into_iter().take(4).map(|cell| {
+                    let found = fake::measured(&cell, 1_000.0, 10.0);
+                    fake::run(cell, found)
+                });
+                results.runs.extend(measured);
+                summarise(&mut results, &plan);
+                if directory == last {
+                    cancel.set();
+                }
+                let report = PathBuf::from(directory.unwrap_or("search"));
+                Ok(Summary { results, report, budgets_met: true, losses: Vec::new() })
+            };
+            let error = tune_by(&wanted("sleep"), true, &cancel, &mut experiment).unwrap_err().to_string();
+            let said =
+                "interrupted: settings are chosen from a whole search only; what was measured so far: ";
+            assert_eq!(error, format!("{said}{}", last.unwrap_or("search")));
+        }
     }
 }

@@ -72,7 +72,9 @@ pub(super) fn search(wanted: &Wanted, make_file: bool) -> String {
     let mut text = head(wanted, "Which topology answers the most requests?", 5, EACH_S);
     text += &format!("\n[factor]\nreactors = [{reactors}]\nworkers = [{workers}]\n");
     text += &file(wanted, make_file);
-    let models: [(&str, &[&str]); 10] = [
+    let models: [(&str, &[&str]); 11] = [
+        // It finds its number of workers itself, as far as it can within a second.
+        ("auto", &[]),
         ("thread-per-connection", &[]),
         ("thread-pool", &["workers"]),
         ("reactor", &[]),
@@ -108,12 +110,14 @@ pub(super) fn validation(
 }
 
 fn head(wanted: &Wanted, question: &str, rounds: u32, each_s: f64) -> String {
-    let Wanted { path, connections, close, .. } = wanted;
+    let Wanted { path, connections, close, cores, .. } = wanted;
+    // Servers share the cores with the load. One thread alone would be the slower one of several reactors.
+    let threads = (cores / 2).clamp(1, *connections as usize);
     let path = toml::Value::from(path.as_str());
     format!(
         "title = \"The best settings for this host and its work\"\nquestion = \"{question}\"\n\
          paths = [{path}]\nconnections = [{connections}]\nclose = [{close}]\nrounds = {rounds}\nduration_s = {each_s}\n\
-         warmup_s = {WARMUP_S}\nthreads = 1\nseed = 1\n"
+         warmup_s = {WARMUP_S}\nthreads = {threads}\nseed = 1\n"
     )
 }
 
@@ -147,11 +151,19 @@ mod tests {
     fn the_plan_is_sound_and_sleeping_work_gets_more_workers() {
         let workers = |mode: &str| {
             let plan = Plan::parse(&search(&wanted(mode), true), "tune").unwrap();
-            assert_eq!(plan.targets.len(), 10);
+            assert_eq!(plan.targets.len(), 11);
             plan.factors["workers"].len()
         };
         assert_eq!((workers("sleep"), workers("spin")), (9, 5));
         Plan::parse(&search(&Wanted { work: None, ..wanted("spin") }, false), "tune").unwrap();
+    }
+
+    #[test]
+    fn the_load_has_half_as_many_threads_as_there_are_cores() {
+        for (cores, connections, threads) in [(1, 64, 1), (2, 64, 1), (3, 64, 1), (16, 64, 8), (64, 4, 4)] {
+            let wanted = Wanted { cores, connections, ..wanted("sleep") };
+            assert_eq!(Plan::parse(&search(&wanted, true), "tune").unwrap().threads, threads);
+        }
     }
 
     #[test]

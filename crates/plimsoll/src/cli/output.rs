@@ -1,8 +1,10 @@
 //! Where results and remarks go: standard output and standard error, of which either may be gone.
 
+use std::ffi::OsString;
 use std::fmt::Display;
-use std::fs;
-use std::io::{ErrorKind, Write, stdout};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write, stdout};
+use std::path::Path;
 
 use anyhow::Context;
 use serde::Serialize;
@@ -35,6 +37,28 @@ pub(super) fn give(json: Option<&str>, result: &impl Serialize, text: &str) -> a
     print(text)
 }
 
+/// Writes a file that somebody depends on: it is the old one until it is the new one, whole. What is no plain file, such as
+/// `/dev/stdout`, is written as it is.
+///
+/// # Errors
+/// It cannot be written, as on a full disk; what was there before is there still.
+pub(super) fn replace(file: &Path, text: &str) -> io::Result<()> {
+    // Where it is a link, what it leads to is replaced.
+    let file = &fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
+    if fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
+        return fs::write(file, text);
+    }
+    let mut name = file.file_name().map_or_else(OsString::new, OsString::from);
+    name.push(".part");
+    let part = file.with_file_name(name);
+    let put = |mut file: File| file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    let written = File::create(&part).and_then(put).and_then(|()| fs::rename(&part, file));
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
 /// Says something on the standard error. Nobody may be left to listen, which must not end anything: `eprintln` would panic.
 macro_rules! say {
     ($($what:tt)*) => {{
@@ -42,3 +66,27 @@ macro_rules! say {
     }};
 }
 pub(crate) use say;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_the_old_one_or_the_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("plimsoll.toml");
+        replace(&file, "old").unwrap();
+        replace(&file, "new").unwrap();
+        let holds = |file: &Path| fs::read_to_string(file).unwrap();
+        assert_eq!((holds(&file).as_str(), fs::read_dir(dir.path()).unwrap().count()), ("new", 1));
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        replace(&link, "by its link").unwrap();
+        assert!(link.is_symlink() && holds(&file) == "by its link");
+        // Something is in the way of the part, as where the disk is full.
+        fs::create_dir(dir.path().join("plimsoll.toml.part")).unwrap();
+        assert!(replace(&file, "newest").is_err() && holds(&file) == "by its link");
+        replace(Path::new("/dev/null"), "x").unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+    }
+}

@@ -1,18 +1,17 @@
 //! `plimsoll tune`: the best settings for this host and its work, as a file.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use lab::Options;
 use lab::tune::{Wanted, config, tune};
+use lab::{Options, Summary};
 use load::Switch;
 
-use super::Failure;
 use super::live::LiveLine;
-use super::output::print;
+use super::output::{print, replace};
+use super::{Failure, say};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -56,7 +55,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         cores: engine::host::Cores::detect().usable(),
     };
     let cancel = Switch::default();
-    super::stop_on_signal(&cancel, |_| ())?;
+    super::stop_on_signal(&cancel, |signal| say!("{signal}: nothing is written"))?;
     let command = super::command_line();
     let out = args.out.unwrap_or_else(|| super::lab::default_out("tune"));
     // The name and the plan are the search's own.
@@ -70,17 +69,27 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let tuned = tune(&wanted, &options, &mut |progress| line.show(&super::lab::how_far(progress)))?;
     drop(line);
     let text = config(&tuned, &wanted, &command);
-    fs::write(&args.write, &text).with_context(|| format!("cannot write {}", args.write.display()))?;
+    replace(&args.write, &text).with_context(|| format!("cannot write {}", args.write.display()))?;
     let settings: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-    let validated = tuned.validation.map_or(String::new(), |validation| {
+    let validated = tuned.validation.as_ref().map_or(String::new(), |validation| {
         format!("report of the best side by side: {}\n", validation.report.display())
     });
+    let doubts = doubts("the search", Some(&tuned.search))
+        + &doubts("the comparison side by side", tuned.validation.as_ref());
     print(format_args!(
-        "{}\n\n{}\n\nwritten to {file}: plimsoll serve --config {file} DIR\nreport: {}\n{validated}",
+        "{}\n\n{}\n\n{doubts}written to {file}: plimsoll serve --config {file} DIR\nreport: {}\n{validated}",
         tuned.why,
         settings.join("\n"),
         tuned.search.report.display(),
         file = args.write.display()
     ))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why the figures of an experiment need care, where they do.
+fn doubts(name: &str, experiment: Option<&Summary>) -> String {
+    let Some(Summary { results, .. }) = experiment else { return String::new() };
+    let word = results.verdict.word();
+    let lines = results.verdict.reasons().iter().map(|reason| format!("{name} is {word}: {reason}\n"));
+    lines.collect()
 }
