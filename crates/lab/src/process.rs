@@ -5,10 +5,11 @@ mod watchdog;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -168,23 +169,31 @@ pub(crate) fn kill_and_wait(members: &[Process]) {
     }
 }
 
-/// A port that nobody listens on, below those that the kernel gives to outgoing connections: of those, the load
-/// could be given the server's own, or a look at a server that is not there yet could connect to itself.
+/// A port that nobody listens on, outside of those that the kernel gives to outgoing connections where there are others: of
+/// those, the load could be given the server's own, or a look at a server that is not there yet could connect to itself.
 pub(crate) fn free_port() -> Result<u16, String> {
-    const FIRST: u16 = 20_000;
-    static NEXT: AtomicU16 = AtomicU16::new(0);
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
-    let end = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(32_768);
-    let count = u16::saturating_sub(end, FIRST).max(1);
+    let mut ends = range.split_whitespace().map_while(|end| end.parse().ok());
+    free_port_outside(ends.next().unwrap_or(32_768)..=ends.next().unwrap_or(60_999))
+}
+
+/// The same where the kernel takes these ports for outgoing connections.
+fn free_port_outside(range: RangeInclusive<u16>) -> Result<u16, String> {
+    /// Services that belong to a host have lower ones.
+    const FIRST: u16 = 20_000;
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let others: Vec<u16> = (FIRST..=u16::MAX).filter(|port| !range.contains(port)).collect();
     // Labs that run at the same time begin at different ports.
-    let own = std::process::id() as u16;
-    for _ in 0..count {
-        let port = FIRST + own.wrapping_mul(37).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % count;
+    let own = std::process::id() as usize * 37;
+    for _ in &others {
+        let port = others[own.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % others.len()];
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Ok(port);
         }
     }
-    Err(format!("no port from {FIRST} to {} is free", FIRST + count - 1))
+    // The kernel has all of them: it knows one that is free.
+    let any = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    any.map(|address| address.port()).map_err(|error| format!("no port is free: {error}"))
 }
 
 /// Starts a process in a group, on the given cores.
@@ -221,5 +230,23 @@ fn answers(address: SocketAddr, path: &str) -> io::Result<()> {
         Some(code) if code < 500 => Ok(()),
         Some(code) => Err(io::Error::other(format!("it answers with status {code}"))),
         None => Err(io::Error::other(format!("it answers with something else than HTTP/1: {head:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_outside_of_those_of_outgoing_connections_where_there_are_others() {
+        let two = |range: RangeInclusive<u16>| [(); 2].map(|()| free_port_outside(range.clone()).unwrap());
+        let [one, other] = two(32_768..=60_999);
+        assert!(
+            one != other && [one, other].iter().all(|port| (20_000..32_768).contains(port) || *port > 60_999)
+        );
+        // Behind them, where they begin low.
+        assert!(two(1_024..=60_999).iter().all(|port| *port > 60_999));
+        // The kernel may use all: any that is free will do.
+        assert!(two(1_024..=65_535).iter().all(|port| *port >= 1_024));
     }
 }
