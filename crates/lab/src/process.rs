@@ -18,7 +18,7 @@ use load::Switch;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use self::watchdog::Watchdog;
+use self::watchdog::{MARK, Watchdog};
 use crate::command::Places;
 use crate::plan::Target;
 use load::sample::{Process, tree};
@@ -73,7 +73,7 @@ impl Start<'_> {
         let (file, words) = places.command(target)?;
         let log = places.dir.join("log");
         let watchdog = Watchdog::start().map_err(|error| format!("sh cannot be started: {error}"))?;
-        let child = spawn(&file, &words, &log, self.cores, watchdog.group())
+        let child = spawn(&file, &words, &log, self.cores, &watchdog)
             .map_err(|error| format!("{} cannot be started: {error}", file.display()))?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, places.port));
         let mut server = Server { child, address, log, watchdog };
@@ -196,12 +196,18 @@ fn free_port_outside(range: RangeInclusive<u16>) -> Result<u16, String> {
     any.map(|address| address.port()).map_err(|error| format!("no port is free: {error}"))
 }
 
-/// Starts a process in a group, on the given cores.
-fn spawn(file: &Path, words: &[String], log: &Path, cores: &CpuSet, group: Pid) -> io::Result<Child> {
+/// Starts a process in the group of its watchdog and with its mark, on the given cores.
+fn spawn(
+    file: &Path,
+    words: &[String],
+    log: &Path,
+    cores: &CpuSet,
+    watchdog: &Watchdog,
+) -> io::Result<Child> {
     let log = File::create(log)?;
     let mut command = Command::new(file);
     command.args(words).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-    command.process_group(group.as_raw_nonzero().get());
+    command.process_group(watchdog.group().as_raw_nonzero().get()).env(MARK, watchdog.mark());
     // This process waits for the signals that ask for an end, and has blocked them.
     with_all_signals(&mut command);
     // A child inherits the cores of the thread that starts it, so a thread of its own goes there first.
