@@ -58,16 +58,14 @@ impl Campaign<'_> {
     ) -> Result<Results, Error> {
         let start = Instant::now();
         results.runs = mem::take(&mut before.runs).into_iter().map(|(_, run)| run).collect();
-        let is_made =
-            |(round, _, cell): &Next| results.runs.iter().any(|run| run.round == *round && run.cell == *cell);
-        let mut fixed: VecDeque<Next> = order::rounds(self.plan).into();
-        fixed.retain(|next| !is_made(next));
+        let mut fixed = self.left_of_rounds(&results.runs);
         let mut search = self.budget.map(|budget| Search::new(self.plan, budget));
         let first = results.runs.len();
         // Where it is killed, what began it is known all the same.
-        summarise(&mut results, self.plan);
-        self.store.keep(&results)?;
+        self.sum_up(&mut results)?;
         let mut keep_at = start;
+        // What claims compare is run for as long as there is time.
+        let most = if self.plan.claims.is_empty() { results.planned_runs } else { u32::MAX };
         loop {
             if fixed.is_empty() && search.is_none() {
                 fixed = order::further(self.plan, &results.runs).into();
@@ -78,50 +76,80 @@ impl Campaign<'_> {
                 None => fixed.pop_front(),
             };
             let Some((round, position, cell)) = next else { break };
-            let (done, total) = (results.runs.len(), results.planned_runs as usize);
+            let done = results.runs.len();
+            if let Some(allowed) = self.allowed(start, done - first) {
+                results.planned_runs = (done as u32).saturating_add(allowed).min(most);
+            }
+            let total = results.planned_runs as usize;
             let left = self.left(start, done - first, total.saturating_sub(done));
             observer(&Progress { done, total, cell: cell.to_string(), left });
-            let number = before.next;
-            let measured =
-                if self.cancel.is_set() { Err("interrupted".into()) } else { measure(number, round, &cell) };
+            let measured = if self.cancel.is_set() {
+                Err("interrupted".into())
+            } else {
+                measure(before.next, round, &cell)
+            };
             if self.cancel.is_set() {
                 // A run that was cut short measures something else than the others.
                 break;
             }
             let run = judged(measured, Run { cell, round, position, ..Run::default() });
-            // Each run is whole in a file of its own: a lab that is killed loses the run under way, and no more.
-            self.store.keep_run(number, &run)?;
-            before.next += 1;
-            if let Some((number, failed)) = before.take_failed(round, &run.cell) {
-                self.store.replaced(number, &failed)?;
-            }
+            self.keep(&mut before, &run)?;
             results.runs.push(run);
             if Instant::now() >= keep_at {
                 let begun = Instant::now();
-                summarise(&mut results, self.plan);
-                self.store.keep(&results)?;
+                self.sum_up(&mut results)?;
                 keep_at = Instant::now() + begun.elapsed() * KEEPING;
             }
         }
         if search.is_some() && !self.cancel.is_set() {
             results.planned_runs = results.runs.len() as u32;
         }
-        summarise(&mut results, self.plan);
-        self.store.keep(&results)?;
+        self.sum_up(&mut results)?;
         self.store.keep_reports(&results)?;
         Ok(results)
     }
 
+    /// The runs of all rounds that were not made yet.
+    fn left_of_rounds(&self, runs: &[Run]) -> VecDeque<Next> {
+        let is_made =
+            |(round, _, cell): &Next| runs.iter().any(|run| run.round == *round && run.cell == *cell);
+        order::rounds(self.plan).into_iter().filter(|next| !is_made(next)).collect()
+    }
+
+    /// Keeps a run, whole in a file of its own: a lab that is killed loses the run under way, and no more.
+    fn keep(&self, before: &mut Kept, run: &Run) -> Result<(), Error> {
+        self.store.keep_run(before.next, run)?;
+        before.next += 1;
+        let failed = before.take_failed(run.round, &run.cell);
+        failed.map_or(Ok(()), |(number, failed)| self.store.replaced(number, &failed))
+    }
+
+    /// Keeps what all runs so far come to.
+    fn sum_up(&self, results: &mut Results) -> Result<(), Error> {
+        summarise(results, self.plan);
+        self.store.keep(results)
+    }
+
+    /// About how many more runs a budget allows, at least one; `None` where there is none.
+    fn allowed(&self, start: Instant, made: usize) -> Option<u32> {
+        let left = self.budget?.saturating_sub(start.elapsed());
+        Some((left.as_secs_f64() / self.each_s(start, made)).ceil().max(1.0) as u32)
+    }
+
     /// About how long the rest takes.
     fn left(&self, start: Instant, made: usize, to_make: usize) -> Duration {
-        if let Some(budget) = self.budget {
-            return budget.saturating_sub(start.elapsed());
+        match self.budget {
+            Some(budget) => budget.saturating_sub(start.elapsed()),
+            None => Duration::from_secs_f64(self.each_s(start, made) * to_make as f64),
         }
-        let each = match made {
+    }
+
+    /// About how long a run takes, in seconds: as long as those that were made so far.
+    fn each_s(&self, start: Instant, made: usize) -> f64 {
+        match made {
             0 => self.plan.estimate_of_run_s(),
             made => start.elapsed().as_secs_f64() / made as f64,
-        };
-        Duration::from_secs_f64(each * to_make as f64)
+        }
     }
 }
 
@@ -314,6 +342,31 @@ mod tests {
             "it was interrupted after 4 of 18 runs: some cells were not measured in every round"
         );
         assert!(out.path().join("x/report.html").exists());
+    }
+
+    #[test]
+    fn a_budget_plans_as_many_runs_as_it_has_time_for() {
+        let (plan, out) = (Plan::parse(PLAN, "x.toml").unwrap(), tempfile::tempdir().unwrap());
+        let store = Store::create(&out.path().join("x"), PLAN).unwrap();
+        let cancel = Switch::default();
+        let mut measure = |_: usize, _: u32, key: &CellKey| {
+            cancel.set();
+            Ok(surface(key).into())
+        };
+        // A run is estimated at 1.4 s.
+        let budget = Some(Duration::from_secs(14));
+        let results = Results { planned_runs: 18, ..fake::results(&[], 0, |_, _| (0.0, 0.0)) };
+        let mut told = Vec::new();
+        let mut observer = |progress: &Progress| told.push((progress.done, progress.total));
+        let results = Campaign { budget, ..campaign(&plan, &store, &cancel) }
+            .run(results, Kept::default(), &mut observer, &mut measure)
+            .unwrap();
+        assert_eq!((told, results.planned_runs), (vec![(0, 10)], 10));
+        let reasons = results.verdict.reasons();
+        assert!(
+            reasons.iter().any(|why| why.starts_with("it was interrupted after 0 of 10 runs")),
+            "{reasons:?}"
+        );
     }
 
     #[test]
