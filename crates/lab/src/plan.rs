@@ -285,15 +285,8 @@ impl Plan {
 
     /// A cell at every combination of the levels of the factors that have an effect on it.
     fn settings(&self, target: &Target, cell: CellKey) -> Vec<CellKey> {
-        let mut cells = vec![cell];
-        for (name, levels) in &self.factors {
-            let names = |text: &str| text.contains(&format!("{{{name}}}"));
-            let is_condition = names(&cells[0].path) || self.load_texts().any(|text| names(text));
-            let is_named = target.texts().any(names);
-            if !is_condition && !is_named {
-                continue;
-            }
-            let is_condition = is_condition || self.conditions.contains(name);
+        let mut cells = vec![cell.clone()];
+        for (name, levels, is_condition) in self.factors_of(target, &cell.path) {
             let at = |cell: &CellKey, level: &Level| {
                 let mut cell = cell.clone();
                 let levels = if is_condition { &mut cell.condition } else { &mut cell.setting };
@@ -306,6 +299,29 @@ impl Plan {
             cell.path = filled(&cell.path, &cell.condition);
         }
         cells
+    }
+
+    /// The factors that have an effect on a target at a path, each with its levels and whether it is a condition.
+    fn factors_of(&self, target: &Target, path: &str) -> impl Iterator<Item = (&String, &Vec<Level>, bool)> {
+        self.factors.iter().filter_map(move |(name, levels)| {
+            let names = |text: &str| text.contains(&format!("{{{name}}}"));
+            let is_condition = names(path) || self.load_texts().any(|text| names(text));
+            let is_named = target.texts().any(names);
+            (is_condition || is_named).then(|| (name, levels, is_condition || self.conditions.contains(name)))
+        })
+    }
+
+    /// How many points the grid has, with those that are left out: counted, not made, since there may be too many.
+    fn count_cells(&self) -> u64 {
+        let loads =
+            self.close.len() as u64 * if self.search.is_some() { 1 } else { self.connections.len() as u64 };
+        let of = |target: &Target, path: &String| {
+            let levels = self.factors_of(target, path).map(|(_, levels, _)| levels.len() as u64);
+            levels.fold(loads, u64::saturating_mul)
+        };
+        let cells =
+            self.targets.iter().flat_map(|target| self.paths.iter().map(move |path| of(target, path)));
+        cells.fold(0, u64::saturating_add)
     }
 
     /// About how long one run takes, in seconds.

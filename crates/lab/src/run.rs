@@ -1,6 +1,7 @@
 //! Running an experiment: from a plan's text and what the host has, through all runs, to a report.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -159,13 +160,25 @@ fn root(plan: &Plan, options: &Options, made: &Path) -> Result<PathBuf, Error> {
     fs::set_permissions(made, PermissionsExt::from_mode(0o755)).map_err(Error::file(made))?;
     for file in &plan.files {
         let path = made.join(&file.path);
-        // Printable, not too regular, and the same every time.
-        let content: Vec<u8> = (0..file.bytes).map(|at| b'a' + (at * 7 % 26) as u8).collect();
         let parent = path.parent().unwrap_or(made);
         fs::create_dir_all(parent).map_err(Error::file(parent))?;
-        fs::write(&path, content).map_err(Error::file(&path))?;
+        write_file(&path, file.bytes).map_err(Error::file(&path))?;
     }
     Ok(made.into())
+}
+
+/// Makes a file of so many bytes: printable, not too regular, and the same every time.
+fn write_file(path: &Path, bytes: usize) -> io::Result<()> {
+    // It repeats itself after 26 bytes.
+    let part: Vec<u8> = (0..26 * 1024_usize).map(|at| b'a' + (at * 7 % 26) as u8).collect();
+    let mut file = File::create(path)?;
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(part.len());
+        file.write_all(&part[..now])?;
+        left -= now;
+    }
+    Ok(())
 }
 
 /// Results before the first run.

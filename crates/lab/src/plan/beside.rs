@@ -72,7 +72,8 @@ pub(super) fn check(plan: &Plan) -> Result<(), Problem> {
         return Err(Problem::at("beside.connections", "connections must be at least 1"));
     }
     plan.cells().iter().try_for_each(|cell| {
-        plan.load_beside(cell, 0, nowhere()).map(|_| ()).map_err(|text| Problem::at("beside.rate", text))
+        let load = plan.load_beside(cell, 0, nowhere()).map_err(|text| Problem::at("beside.rate", text))?;
+        load.map_or(Ok(()), super::load::sound).map_err(|text| Problem::at("beside", text))
     })
 }
 
@@ -111,6 +112,7 @@ mod tests {
                 "line 11: connections must be at least 1",
             ),
             (format!("path = \"/{{rat}}\"{rest}"), "line 3: {rat} in a path or the load is no factor"),
+            ("path = \"/a b\"\nconnections = 1\nrate = \"{rate}\"".into(), "line 9: "),
             (
                 "path = \"/{rate}\"\nconnections = 1\nrate = \"fast\"".into(),
                 "line 12: beside.rate: \"fast\" is no number",

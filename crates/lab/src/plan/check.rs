@@ -1,5 +1,8 @@
 //! What a plan must keep beyond its types, each rule with the message of who breaks it.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::{Component, Path};
@@ -9,6 +12,16 @@ use super::{Plan, Target};
 
 /// Words in braces that are filled in.
 const WORDS: [&str; 4] = ["port", "root", "dir", "bin_dir"];
+
+/// Most points of a grid, and most runs of an experiment: a second each would take a week and a half.
+const MOST_CELLS: u64 = 100_000;
+const MOST_RUNS: u64 = 1_000_000;
+
+/// Most threads of a load.
+const MOST_THREADS: u32 = 1024;
+
+/// Most bytes of all files that are made for an experiment, 10 GiB.
+const MOST_BYTES: usize = 10 << 30;
 
 /// Every rule that holds for the full plan and for its quick form.
 pub(super) fn all(plan: &Plan) -> Result<(), Problem> {
@@ -24,6 +37,7 @@ pub(super) fn all(plan: &Plan) -> Result<(), Problem> {
         }
         check_target(plan, target).map_err(|text| Problem::at(&format!("target.{index}"), text))?;
     }
+    size(plan)?;
     if plan.cells().is_empty() {
         return Err(Problem::at("without", "every cell is left out"));
     }
@@ -31,6 +45,26 @@ pub(super) fn all(plan: &Plan) -> Result<(), Problem> {
     super::beside::check(plan)?;
     super::search::check(plan)?;
     super::stop::check(plan)
+}
+
+/// Whether there are so few cells and runs that they can be made at all.
+fn size(plan: &Plan) -> Result<(), Problem> {
+    let cells = plan.count_cells();
+    if cells > MOST_CELLS {
+        let key = if plan.factors.is_empty() { "connections" } else { "factor" };
+        let text =
+            format!("the grid has {cells} cells: {MOST_CELLS} at most, so leave levels of factors out");
+        return Err(Problem::at(key, text));
+    }
+    let further = plan.stop.most_rounds.filter(|most| *most > plan.rounds);
+    let (key, rounds) = further.map_or(("rounds", plan.rounds), |most| ("stop.most_rounds", most));
+    match cells * u64::from(rounds) {
+        ..=MOST_RUNS => Ok(()),
+        runs => {
+            let text = format!("{cells} cells in {rounds} rounds are {runs} runs: {MOST_RUNS} at most");
+            Err(Problem::at(key, text))
+        }
+    }
 }
 
 fn factors(plan: &Plan) -> Result<(), Problem> {
@@ -115,6 +149,9 @@ fn load(plan: &Plan) -> Result<(), Problem> {
             return Err(Problem::at(name, format!("{name} must be at least 1")));
         }
     }
+    if plan.threads > MOST_THREADS {
+        return Err(Problem::at("threads", format!("threads must be at most {MOST_THREADS}")));
+    }
     for (name, value, least) in [("duration_s", plan.duration_s, 0.05), ("warmup_s", plan.warmup_s, 0.0)] {
         if !(least..=86_400.0).contains(&value) {
             return Err(Problem::at(name, format!("{name} must be {least} to 86400 seconds, not {value}")));
@@ -127,7 +164,14 @@ fn files(plan: &Plan) -> Result<(), Problem> {
     if !plan.files.is_empty() && plan.root.is_some() {
         return Err(Problem::at("root", "give either a root or files that are made, not both"));
     }
+    let mut bytes = 0_usize;
     for (index, file) in plan.files.iter().enumerate() {
+        bytes = bytes.saturating_add(file.bytes);
+        if bytes > MOST_BYTES {
+            let text =
+                format!("file {:?}: all files together may have {MOST_BYTES} bytes at most", file.path);
+            return Err(Problem::at(&format!("file.{index}.bytes"), text));
+        }
         if !stays_below(&file.path) {
             let text = format!("file {:?}: must be a path below the root, such as \"a/b.html\"", file.path);
             return Err(Problem::at(&format!("file.{index}.path"), text));
@@ -218,155 +262,4 @@ pub(super) fn budgets(plan: &Plan) -> Result<(), Problem> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::plan::Plan;
-
-    const SOUND: &str = r#"title = "t"
-connections = [1, 8]
-paths = ["/"]
-duration_s = 1
-rounds = 3
-[[target]]
-name = "a"
-model = "reactor"
-[[target]]
-name = "b"
-command = ["b", "{port}"]
-[[budget]]
-target = "a"
-against = "b"
-metric = "requests_per_second"
-at_least = 1
-[quick]
-duration_s = 0.1
-"#;
-
-    /// The message for the sound plan with one thing changed.
-    fn with(from: &str, to: &str) -> String {
-        let changed = SOUND.replacen(from, to, 1);
-        assert_ne!(changed, SOUND, "{from:?} is not in the plan");
-        Plan::parse(&changed, "x.toml").map_or_else(|error| error.to_string(), |_| "nothing".into())
-    }
-
-    #[test]
-    fn the_plan_that_the_others_are_made_from_is_sound() {
-        Plan::parse(SOUND, "x.toml").unwrap();
-    }
-
-    #[test]
-    fn keys_and_types_are_explained_with_their_line() {
-        for (from, to, message) in [
-            (
-                "connections",
-                "conections",
-                "line 2: unknown key \"conections\"; did you mean \"connections\"?",
-            ),
-            ("model", "mode", "line 8: unknown key \"mode\"; did you mean \"model\"?"),
-            (
-                "duration_s = 0.1",
-                "durations = 1",
-                "line 18: unknown key \"durations\"; did you mean \"duration_s\"?",
-            ),
-            (
-                "rounds = 3",
-                "rounds = \"3\"",
-                "line 5: invalid type: string \"3\", expected u32: rounds = \"3\"",
-            ),
-            ("rounds = 3", "rounds = -1", "line 5: invalid value: integer `-1`, expected u32: rounds = -1"),
-            ("title = \"t\"\n", "", "line 1: the key \"title\" is missing"),
-            (
-                "\"requests_per_second\"",
-                "\"request_per_second\"",
-                "line 15: unknown value \"request_per_second\"; did you mean \"requests_per_second\"?",
-            ),
-        ] {
-            assert_eq!(with(from, to), format!("x.toml: {message}"));
-        }
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused_with_its_line() {
-        for (from, to, message) in [
-            ("[1, 8]", "[]", "line 2: connections is empty, so there is nothing to run: give at least one"),
-            ("[1, 8]", "[0]", "line 2: connections must be at least 1"),
-            ("[1, 8]", "[8, 8]", "line 2: connections has 8 twice"),
-            ("[\"/\"]", "[\"x\"]", "line 3: path \"x\": must begin with /"),
-            (
-                "duration_s = 1\n",
-                "duration_s = 0\n",
-                "line 4: duration_s must be 0.05 to 86400 seconds, not 0",
-            ),
-            (
-                "duration_s = 1\n",
-                "duration_s = nan\n",
-                "line 4: duration_s must be 0.05 to 86400 seconds, not NaN",
-            ),
-            ("rounds = 3", "rounds = 0", "line 5: rounds must be at least 1"),
-            ("name = \"b\"", "name = \"a\"", "line 10: two targets are called \"a\": give each its own name"),
-            (
-                "name = \"a\"",
-                "name = \"../a\"",
-                "line 6: target \"../a\": a name is letters, digits, spaces, - _ + and inner dots",
-            ),
-            ("model = \"reactor\"\n", "", "line 6: target \"a\": give either a model or a command"),
-            (
-                "[\"b\", \"{port}\"]",
-                "[\"b\"]\nargs = [\"-x\"]",
-                "line 9: target \"b\": args go with a model; write them into the command",
-            ),
-            (
-                "{port}",
-                "{prot}",
-                "line 9: target \"b\": nothing is known to fill in for {prot}; did you mean \"port\"?",
-            ),
-            (
-                "\"{port}\"]",
-                "\"x\"]\nconfig = { \"../x\" = \"\" }",
-                "line 9: target \"b\": config \"../x\" must be the name of a file, without a directory",
-            ),
-            (
-                "[quick]",
-                "[[file]]\npath = \"../x\"\nbytes = 1\n[quick]",
-                "line 18: file \"../x\": must be a path below the root, such as \"a/b.html\"",
-            ),
-        ] {
-            assert_eq!(with(from, to), format!("x.toml: {message}"));
-        }
-    }
-
-    #[test]
-    fn the_quick_form_is_checked_too_and_before_anything_runs() {
-        assert_eq!(
-            with("duration_s = 0.1", "connections = []"),
-            "x.toml: line 18: connections is empty, so there is nothing to run: give at least one"
-        );
-    }
-
-    #[test]
-    fn budgets_must_be_about_something() {
-        for (from, to, message) in [
-            (
-                "against = \"b\"",
-                "against = \"bb\"",
-                "line 14: a budget names the target \"bb\", which is not there; did you mean \"b\"?",
-            ),
-            ("against = \"b\"", "against = \"a\"", "line 14: a budget compares \"a\" with itself"),
-            ("at_least = 1\n", "", "line 12: the budget of \"a\" has neither at_most nor at_least"),
-            (
-                "at_least = 1\n",
-                "at_least = -1\n",
-                "line 12: the budget of \"a\" must have bounds of 0 or more",
-            ),
-            (
-                "at_least = 1\n",
-                "at_least = 1\nconnections = 9\n",
-                "line 17: a budget is for 9 connections, which no cell has",
-            ),
-        ] {
-            assert_eq!(with(from, to), format!("x.toml: {message}"));
-        }
-    }
 }

@@ -13,6 +13,9 @@ use crate::key::CellKey;
 /// How long a response may take, in seconds: source D's limit.
 const TIMEOUT_S: f64 = 15.0;
 
+/// The longest such limit.
+const LONGEST_S: f64 = 86_400.0;
+
 /// The rate of a load that waits for its answers.
 const CLOSED: &str = "closed";
 
@@ -174,12 +177,26 @@ pub(super) fn arrivals(rate: &str, seed: u64, think_s: f64) -> Result<Arrivals, 
     Ok(Arrivals::Open { rate: rate.parse()?, spacing: Spacing::Poisson, seed, session: None })
 }
 
-/// Whether the load of every cell can be read, before the first is run.
+/// Whether the load of every cell can be read and is one that can be made, before the first is run.
 pub(super) fn check(plan: &Plan) -> Result<(), Problem> {
+    if plan.load.timeout_s.is_some_and(|seconds| !(0.001..=LONGEST_S).contains(&seconds)) {
+        let text = format!("load.timeout_s must be 0.001 to {LONGEST_S} seconds");
+        return Err(Problem::at("load.timeout_s", text));
+    }
     plan.cells().iter().try_for_each(|cell| {
-        let known = plan.load_of(cell, 0, nowhere()).and_then(|_| plan.engine_of(cell));
-        known.map(|_| ()).map_err(|text| Problem::at("load", text))
+        let load = plan.load_of(cell, 0, nowhere()).map_err(|text| Problem::at("load", text))?;
+        plan.engine_of(cell).map_err(|text| Problem::at("load", text))?;
+        let bare = load::Plan::new(load.url.clone());
+        sound(bare).map_err(|text| Problem::at("paths", text))?;
+        sound(load::Plan { processes: plan.load.processes.max(1), ..load })
+            .map_err(|text| Problem::at("load", text))
     })
+}
+
+/// Whether a load is one that some host can make: how many connections, threads and processes there may be is another matter on
+/// each of them.
+pub(super) fn sound(load: load::Plan) -> Result<(), String> {
+    load::Plan { connections: 1, threads: 1, ..load }.validate().map_err(|error| error.to_string())
 }
 
 /// A text of the load with the cell's levels in it; `None` if it says what is the case without it.
@@ -214,6 +231,25 @@ mod tests {
         );
         assert!(refused("rate = \"{tool}\"").starts_with("x.toml: line 5: load.rate: \"wrk\" is no number"));
         assert!(refused("engine = \"{tool}\"\nrate = \"100\"").contains("load.rate: wrk cannot do"));
+    }
+
+    #[test]
+    fn a_load_that_no_host_can_make_is_refused_before_anything_runs() {
+        for (load, message) in [
+            ("timeout_s = 0", "line 6: load.timeout_s must be 0.001 to 86400 seconds"),
+            ("timeout_s = nan", "line 6: load.timeout_s must be 0.001 to 86400 seconds"),
+            ("sources = 1000", "line 5: sources 1000: must be at most 250"),
+            ("expect_status = [99]", "line 5: status 99: answers have 200 to 599"),
+            ("rate = \"1e12\"", "line 5: rate of 1000000000000 requests per second: must be 0 to 100000000"),
+            ("think = \"2years\"", "line 5: think time of "),
+        ] {
+            let text = format!(
+                "title = \"t\"\nconnections = [1]\npaths = [\"/\"]\nduration_s = 1\n[load]\n{load}\n\
+                 [[target]]\nname = \"a\"\nmodel = \"reactor\"\n"
+            );
+            let why = Plan::parse(&text, "x.toml").unwrap_err().to_string();
+            assert!(why.starts_with(&format!("x.toml: {message}")), "{why}");
+        }
     }
 
     #[test]
