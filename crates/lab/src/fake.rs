@@ -124,6 +124,7 @@ pub(crate) fn probe(kept: bool, undrained: bool) -> Probe {
     Probe {
         level: 1.0,
         kept,
+        undecided: false,
         reasons: Vec::new(),
         requests_per_second: 1.0,
         p50_us: None,

@@ -4,7 +4,8 @@
 //! missed, and the interval between the last level that kept it and the first that missed it is halved until it is narrow
 //! enough. A level is decided by two of three probes, but for one that keeps the target by far. Where a client waited about as
 //! long as its probe, it may have been answered only since the load had ended: then the probe is made again, longer than an
-//! answer may take. The level that is the answer is tried again at the end, three times as long, and as often as was asked for.
+//! answer may take. Where few answers come a percentile is kept or missed as soon as chance is no explanation; until then the
+//! probe is made longer, up to ten minutes, and what is open even then is no miss. The level that is the answer is tried again at the end, three times as long, and as often as was asked for.
 //! Where an open loop has too few connections for its rate, which the server is not to blame for, it gets more. Before each
 //! probe the server is waited for until it has done with what the last one left behind, so that a level is not blamed for the
 //! one before.
@@ -123,7 +124,7 @@ pub struct Capacity {
 impl Capacity {
     /// Probes that missed the target, and may have done so for what the probe before had left behind.
     pub fn spoilt(&self) -> usize {
-        self.probes.iter().filter(|probe| probe.undrained && !probe.kept).count()
+        self.probes.iter().filter(|probe| probe.undrained && !probe.kept && !probe.undecided).count()
     }
 
     /// Why the figures of the last probe that kept the answer's level need care; none where they do not.
@@ -158,6 +159,9 @@ pub struct Probe {
     pub level: f64,
     /// Whether it kept the target.
     pub kept: bool,
+    /// Too few answers came to tell whether it did, however long it was: it is no miss.
+    #[serde(default)]
+    pub undecided: bool,
     /// What it missed, and what cannot be trusted about it.
     pub reasons: Vec<String>,
     /// Answers per second.
@@ -195,6 +199,8 @@ impl Probe {
 
 /// What is told while a search runs.
 pub enum News<'a> {
+    /// The search begins, and takes about so long where every probe is clear.
+    Expected(Duration),
     /// A level is being tried.
     Trying(f64, &'a Progress),
     /// The server has not done with the last probe yet, and was waited for so long.

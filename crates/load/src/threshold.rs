@@ -1,8 +1,12 @@
 //! What a load must reach: `p99<50ms,errors<0.1%,rate>1000`.
 
+mod chance;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+
+use self::chance::{Side, fewest, side};
 
 use crate::outcome::Outcome;
 use crate::verdict::{all, failed};
@@ -18,6 +22,17 @@ pub struct Threshold {
 
 /// Factor by which a bound is kept clearly.
 const CLEAR: f64 = 2.0;
+
+/// What an outcome says of a threshold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// It is kept.
+    Kept,
+    /// It is missed, and why.
+    Missed(String),
+    /// Too few answers came to tell, in words.
+    Unknown(String),
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
@@ -89,19 +104,29 @@ impl fmt::Display for Threshold {
 }
 
 impl Threshold {
+    /// The share of all answers that a percentile is exceeded by; `None` where the figure is no percentile.
+    fn beyond(&self) -> Option<f64> {
+        match self.figure {
+            Figure::Mean | Figure::Max | Figure::Errors | Figure::Rate => None,
+            Figure::P50 => Some(0.5),
+            Figure::P75 => Some(0.25),
+            Figure::P90 => Some(0.1),
+            Figure::P95 => Some(0.05),
+            Figure::P99 => Some(1e-2),
+            Figure::P999 => Some(1e-3),
+            Figure::P9999 => Some(1e-4),
+            Figure::P99999 => Some(1e-5),
+        }
+    }
+
     /// Answers that are needed to know the figure: a percentile needs 100 beyond it.
     pub(crate) fn samples_needed(&self) -> f64 {
-        match self.figure {
-            Figure::Mean | Figure::Max | Figure::Errors | Figure::Rate => 1.0,
-            Figure::P50 => 200.0,
-            Figure::P75 => 400.0,
-            Figure::P90 => 1e3,
-            Figure::P95 => 2e3,
-            Figure::P99 => 1e4,
-            Figure::P999 => 1e5,
-            Figure::P9999 => 1e6,
-            Figure::P99999 => 1e7,
-        }
+        self.beyond().map_or(1.0, |beyond| 100.0 / beyond)
+    }
+
+    /// Fewest answers that can show it to be kept: those of which none is late.
+    pub(crate) fn samples_to_tell(&self) -> f64 {
+        self.beyond().map_or(1.0, fewest)
     }
 
     /// Whether it bounds the share of errors.
@@ -119,7 +144,8 @@ impl Threshold {
         let times = &outcome.response_time_us;
         let us = |us: Option<u64>| us.map(|us| us as f64);
         match self.figure {
-            Figure::Mean => Some(times.mean),
+            // Of nothing there is no mean, and nothing longest.
+            Figure::Mean => (times.count > 0).then_some(times.mean),
             Figure::P50 => us(times.p50),
             Figure::P75 => us(times.p75),
             Figure::P90 => us(times.p90),
@@ -128,38 +154,69 @@ impl Threshold {
             Figure::P999 => us(times.p99_9),
             Figure::P9999 => us(times.p99_99),
             Figure::P99999 => us(times.p99_999),
-            Figure::Max => Some(times.max as f64),
+            Figure::Max => (times.count > 0).then_some(times.max as f64),
             Figure::Errors => (all(outcome) > 0).then(|| failed(outcome) as f64 / all(outcome) as f64),
             Figure::Rate => Some(outcome.requests_per_second),
         }
     }
 
-    /// Whether an outcome keeps it by a factor of 2 at least; a percentile with what chance may have taken from it, as the
-    /// upper end of its 95 % interval by order statistics (of n samples the ranks np +- 1.96 sqrt(np(1 - p)) hold the p-quantile).
-    pub(crate) fn is_clearly_kept_by(&self, outcome: &Outcome) -> bool {
-        let Some(value) = self.value(outcome) else { return false };
-        if !self.less {
-            return value >= self.bound * CLEAR;
+    /// Answers that took at least so many microseconds; `None` where the outcome does not tell.
+    fn late(outcome: &Outcome, bound_us: f64) -> Option<u64> {
+        let times = &outcome.response_time_us;
+        if times.count > 0 && (times.max as f64) < bound_us {
+            return Some(0);
         }
-        let upper = self.upper_end(outcome).unwrap_or(value);
-        value.max(upper) <= self.bound / CLEAR
+        let times = crate::hdr::decode(&outcome.response_time_histogram).ok()?;
+        let early = times.count_between(0, bound_us as u64);
+        (!times.is_empty()).then(|| times.len().saturating_sub(early))
     }
 
-    /// The upper end of the interval of a percentile, in microseconds.
-    fn upper_end(&self, outcome: &Outcome) -> Option<f64> {
-        let beyond = 100.0 / self.samples_needed();
-        let is_percentile = self.samples_needed() > 1.0 && !outcome.response_time_histogram.is_empty();
-        let times = is_percentile.then(|| crate::hdr::decode(&outcome.response_time_histogram).ok())??;
-        let part = 1.0 - beyond;
-        let upper = part + 1.96 * (part * beyond / times.len().max(1) as f64).sqrt();
-        Some(times.value_at_quantile(upper.min(1.0)) as f64)
+    /// Where a percentile is, seen from some bound in microseconds: by its 95 % interval by order statistics.
+    fn side_of(&self, outcome: &Outcome, bound_us: f64) -> Option<Side> {
+        let late = Self::late(outcome, bound_us)?;
+        Some(side(outcome.response_time_us.count, late, self.beyond()?))
     }
 
-    /// Why an outcome misses it; `None` if it keeps it. A percentile that too few samples support is not known, and so is
-    /// missed: nobody has shown that it is kept.
+    /// Whether an outcome keeps it by a factor of 2 at least; a percentile with what chance may have taken from it.
+    pub(crate) fn is_clearly_kept_by(&self, outcome: &Outcome) -> bool {
+        if !self.less {
+            return self.value(outcome).is_some_and(|value| value >= self.bound * CLEAR);
+        }
+        match self.side_of(outcome, self.bound / CLEAR) {
+            Some(side) => side == Side::Below,
+            None => self.value(outcome).is_some_and(|value| value <= self.bound / CLEAR),
+        }
+    }
+
+    /// What an outcome says of it. Where too few samples support a percentile it is kept or missed if its interval is on one side
+    /// of the bound, and not known otherwise.
+    pub(crate) fn found_in(&self, outcome: &Outcome) -> Finding {
+        if let Some(value) = self.value(outcome) {
+            return self.missed_with(value).map_or(Finding::Kept, Finding::Missed);
+        }
+        let count = outcome.response_time_us.count;
+        match self.side_of(outcome, self.bound) {
+            Some(Side::Below) if self.less => Finding::Kept,
+            Some(Side::Above) if !self.less => Finding::Kept,
+            Some(Side::Below) => Finding::Missed(format!("{self}: too few of {count} answers took longer")),
+            Some(Side::Above) => Finding::Missed(format!("{self}: too many of {count} answers took longer")),
+            Some(Side::Unknown) | None => {
+                Finding::Unknown(format!("{self}: there are too few samples to tell ({count})"))
+            }
+        }
+    }
+
+    /// Why an outcome misses it; `None` if it keeps it. What too few samples support is not known, and so is missed: nobody has
+    /// shown that it is kept.
     pub fn missed_by(&self, outcome: &Outcome) -> Option<String> {
-        let value = self.value(outcome);
-        let Some(value) = value else { return Some(format!("{self}: there are too few samples to tell")) };
+        match self.found_in(outcome) {
+            Finding::Kept => None,
+            Finding::Missed(why) | Finding::Unknown(why) => Some(why),
+        }
+    }
+
+    /// Why a value of the figure misses it; `None` if it keeps it.
+    fn missed_with(&self, value: f64) -> Option<String> {
         // Less than nothing there cannot be: a bound of 0 is for none at all.
         let none = self.bound == 0.0 && value == 0.0;
         let kept = if self.less { value < self.bound || none } else { value > self.bound };
@@ -176,8 +233,13 @@ impl Threshold {
 mod tests {
     use super::*;
 
+    fn outcome() -> Outcome {
+        Outcome::empty(&crate::Plan::new("http://x/"))
+    }
+
     fn missed(text: &str) -> bool {
-        let mut outcome = Outcome::empty(&crate::Plan::new("http://x/"));
+        let mut outcome = outcome();
+        outcome.response_time_us.count = 999;
         (outcome.requests, outcome.requests_per_second) = (999, 500.0);
         outcome.errors.reset = 1;
         outcome.response_time_us.p99 = Some(40_000);
@@ -205,5 +267,36 @@ mod tests {
         for text in ["", "p98<1ms", "p99", "p99=5ms", "p99<5", "errors<0.1", "rate>fast", "rate>-1"] {
             assert!(text.parse::<Threshold>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn nothing_is_known_where_nothing_was_answered() {
+        for text in ["mean<1s", "max<1s", "p50<1s", "p99<1s", "errors<1%"] {
+            assert!(text.parse::<Threshold>().unwrap().missed_by(&outcome()).is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn few_samples_tell_where_they_leave_no_doubt() {
+        // So many of 1,000 answers took 60 ms, the others 10.
+        let found = |late: u64, text: &str| {
+            let mut times = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 3_600_000_000, 3).unwrap();
+            times.record_n(10_000, 1_000 - late).unwrap();
+            times.record_n(60_000, late).unwrap();
+            let mut outcome = outcome();
+            outcome.response_time_us = crate::recorded::distribution(&times);
+            outcome.response_time_histogram = crate::hdr::encode(&times);
+            let threshold: Threshold = text.parse().unwrap();
+            (threshold.found_in(&outcome), threshold.is_clearly_kept_by(&outcome))
+        };
+        assert_eq!(found(0, "p99<50ms"), (Finding::Kept, true));
+        assert_eq!(found(2, "p99<50ms"), (Finding::Kept, true));
+        assert!(matches!(found(10, "p99<50ms"), (Finding::Unknown(_), false)));
+        assert!(matches!(found(30, "p99<50ms"), (Finding::Missed(_), false)));
+        // It is kept, and not by a factor of 2.
+        assert_eq!(found(1_000, "p99<100ms"), (Finding::Kept, false));
+        assert!(matches!(found(0, "p99.9<50ms"), (Finding::Unknown(_), false)));
+        assert_eq!(found(30, "p99>50ms").0, Finding::Kept);
+        assert!(matches!(found(0, "p99>50ms").0, Finding::Missed(_)));
     }
 }

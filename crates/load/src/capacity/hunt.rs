@@ -1,6 +1,8 @@
 //! A search under way: going up, halving, and trying again what was found.
 
-use super::judge::{clearly_kept, errors, is_client_bound, lacks_connections, missed};
+use std::time::Duration;
+
+use super::judge::{clearly_kept, errors, is_client_bound, lacks_connections, missed, unknown};
 use super::{Capacity, Drain, End, Means, News, Probe, Search, What, at_level, most_clients};
 use crate::error::Error;
 use crate::outcome::Outcome;
@@ -26,6 +28,12 @@ const BEYOND: f64 = 1.1;
 
 /// Longest probe, in seconds.
 const LONGEST_S: f64 = 600.0;
+
+/// Probes that must agree on a level.
+const AGREE: u32 = 2;
+
+/// How far above the first rate the answer is, for the estimate of the time: it is a tenth of what may be carried.
+const ABOVE_START: f64 = 10.0;
 
 /// Times a rate is halved at the start before the search gives up; clients are halved down to one.
 const HALVINGS: u32 = 4;
@@ -54,6 +62,8 @@ enum Sign {
     ClearlyKept,
     Kept,
     Missed,
+    /// Even the longest probe has too few answers to tell.
+    Unknown,
 }
 
 impl<'a> Hunt<'a> {
@@ -71,6 +81,9 @@ impl<'a> Hunt<'a> {
 
     /// From the first level to the answer.
     pub(super) fn run(mut self, start: f64) -> Result<Capacity, Error> {
+        let start = self.level(start.max(self.least()).min(self.search.most));
+        let expected = Duration::from_secs_f64(self.expected_s(start));
+        (self.news)(News::Expected(expected));
         let (mut low, mut high) = self.bracket(start)?;
         while let Some(missed) = high {
             let next = self.between(low, missed);
@@ -78,24 +91,29 @@ impl<'a> Hunt<'a> {
             {
                 break;
             }
-            if self.keeps(next)? { low = next } else { high = Some(next) }
+            match self.decide(next)? {
+                Sign::Missed => high = Some(next),
+                // The interval stays as wide as it is: no level between is more likely to tell.
+                Sign::Unknown => break,
+                Sign::Kept | Sign::ClearlyKept => low = next,
+            }
         }
-        let mut confirmed = self.lasts(low)?;
+        let mut lasting = self.lasts(low)?;
         // What was kept for a short while only is too much; a lower step may last.
         for step in 0..CONFIRMATIONS {
             let next = self.level(low / (1.0 + self.search.precision * f64::from(1 << step)));
-            if confirmed || next >= low {
+            if lasting != Sign::Missed || next >= low {
                 break;
             }
             (low, high) = (next, Some(low));
-            confirmed = self.lasts(low)?;
+            lasting = self.lasts(low)?;
         }
-        let (end, reason) = self.end(high);
+        let (end, reason) = self.end(low, high);
         Ok(Capacity {
             what: self.search.what,
             at_least: low,
             below: high,
-            confirmed,
+            confirmed: lasting == Sign::Kept,
             end,
             reason,
             probe_s: self.search.probe_s,
@@ -105,49 +123,72 @@ impl<'a> Hunt<'a> {
     }
 
     /// The last level that kept the target, going up, and the first that missed it.
-    fn bracket(&mut self, start: f64) -> Result<(f64, Option<f64>), Error> {
-        let mut level = self.level(start.min(self.search.most));
+    fn bracket(&mut self, mut level: f64) -> Result<(f64, Option<f64>), Error> {
         let (mut halved, mut missed) = (0, None);
         let halvings = if self.search.what == What::Clients { u32::MAX } else { HALVINGS };
-        while !self.keeps(level)? {
+        loop {
+            match self.decide(level)? {
+                Sign::Kept | Sign::ClearlyKept => break,
+                // Higher up there are more answers.
+                Sign::Unknown if missed.is_none() && level < self.search.most && !self.is_tired() => {
+                    level = self.level((level * 2.0).min(self.search.most));
+                    continue;
+                }
+                Sign::Unknown => return Err(self.nothing("whether the target is kept is not known at", level)),
+                Sign::Missed => {}
+            }
             missed = Some(level);
             halved += 1;
-            if halved > halvings || level <= 1.0 {
-                let why = self.probes.last().map(|probe| probe.reasons.join("; ")).unwrap_or_default();
-                return Err(Error::Nothing(format!("even {level:.0} is too much for the target: {why}")));
+            let least = self.least().max(1.0);
+            if halved > halvings || level <= least {
+                return Err(self.nothing("the target is missed even at", level));
             }
-            level = self.level(level / 2.0);
+            level = self.level((level / 2.0).max(least));
         }
-        while missed.is_none() && level < self.search.most && !self.is_tired() {
-            let next = self.level((level * 2.0).min(self.search.most));
-            if self.keeps(next)? { level = next } else { missed = Some(next) }
+        let mut next = level;
+        while missed.is_none() && next < self.search.most && !self.is_tired() {
+            next = self.level((next * 2.0).min(self.search.most));
+            match self.decide(next)? {
+                Sign::Kept | Sign::ClearlyKept => level = next,
+                Sign::Missed => missed = Some(next),
+                Sign::Unknown => {}
+            }
         }
         Ok((level, missed))
     }
 
-    /// Whether a level keeps the target: at once where that is clear, and in two of three probes otherwise.
-    fn keeps(&mut self, level: f64) -> Result<bool, Error> {
-        let seconds = self.search.probe_s;
-        let first = self.probe(level, seconds)?;
-        if first == Sign::ClearlyKept {
-            return Ok(true);
-        }
-        let second = self.probe(level, seconds)? != Sign::Missed;
-        let first = first != Sign::Missed;
-        Ok(if first == second { first } else { self.probe(level, seconds)? != Sign::Missed })
+    /// Why there is no answer, with what the last probe says.
+    fn nothing(&self, what: &str, level: f64) -> Error {
+        let why = self.probes.last().map(|probe| probe.reasons.join("; ")).unwrap_or_default();
+        Error::Nothing(format!("{what} {level:.0} {}: {why}", self.search.what.unit()))
     }
 
-    /// Whether a level keeps the target in most of some longer probes.
-    fn lasts(&mut self, level: f64) -> Result<bool, Error> {
+    /// What a level is: at once where that is clear, or where no probe can tell, and by two of three probes otherwise.
+    fn decide(&mut self, level: f64) -> Result<Sign, Error> {
+        let (mut kept, mut missed) = (0, 0);
+        while kept < AGREE && missed < AGREE {
+            match self.probe(level, self.search.probe_s)? {
+                sign @ Sign::ClearlyKept if kept + missed == 0 => return Ok(sign),
+                Sign::Kept | Sign::ClearlyKept => kept += 1,
+                Sign::Missed => missed += 1,
+                Sign::Unknown => return Ok(Sign::Unknown),
+            }
+        }
+        Ok(if kept == AGREE { Sign::Kept } else { Sign::Missed })
+    }
+
+    /// What most of some longer probes say of a level.
+    fn lasts(&mut self, level: f64) -> Result<Sign, Error> {
         let most = self.search.confirmations.max(1) / 2 + 1;
         let (mut kept, mut missed) = (0, 0);
         while kept < most && missed < most {
             match self.probe(level, self.search.probe_s * LONGER)? {
                 Sign::Missed => missed += 1,
                 Sign::Kept | Sign::ClearlyKept => kept += 1,
+                Sign::Unknown => return Ok(Sign::Unknown),
             }
         }
-        Ok(kept == most)
+        Ok(if kept == most { Sign::Kept } else { Sign::Missed })
     }
 
     fn probe(&mut self, level: f64, seconds: f64) -> Result<Sign, Error> {
@@ -177,6 +218,9 @@ impl<'a> Hunt<'a> {
     fn judge(&mut self, level: f64, outcome: &Outcome, undrained: Option<String>, too_few: bool) -> Sign {
         let target = &self.search.target;
         let mut reasons = missed(target, outcome);
+        let open = if reasons.is_empty() { unknown(target, outcome) } else { Vec::new() };
+        let undecided = !open.is_empty();
+        reasons.extend(open);
         let kept = reasons.is_empty() && outcome.answered() > 0;
         if !kept {
             reasons.extend(errors(outcome));
@@ -200,6 +244,7 @@ impl<'a> Hunt<'a> {
         let probe = Probe {
             level,
             kept,
+            undecided,
             undrained: is_undrained,
             reasons,
             requests_per_second: outcome.requests_per_second,
@@ -213,6 +258,7 @@ impl<'a> Hunt<'a> {
         (self.news)(News::Done(&probe));
         self.probes.push(probe);
         match kept {
+            false if undecided => Sign::Unknown,
             false => Sign::Missed,
             true if clearly_kept(target, outcome) => Sign::ClearlyKept,
             true => Sign::Kept,
@@ -221,15 +267,15 @@ impl<'a> Hunt<'a> {
 
     /// Seconds of a longer probe, where one of so many does not tell whether the target is kept.
     fn longer(&self, outcome: &Outcome, seconds: f64) -> Option<f64> {
-        let (times, needed) = (&outcome.response_time_us, self.samples_needed());
-        let longest_s = self.search.target.iter().filter_map(Threshold::longest_s).reduce(f64::min);
+        let (target, times) = (&self.search.target, &outcome.response_time_us);
+        let longest_s = target.iter().filter_map(Threshold::longest_s).reduce(f64::min);
+        if !missed(target, outcome).is_empty() {
+            return None;
+        }
         // How fast clients are answered is only known now: too few answers to tell are no miss.
-        let wanted = if (times.count as f64) < needed && outcome.requests_per_second > 0.0 {
-            needed * SPARE / outcome.requests_per_second
-        } else if self.search.what == What::Clients
-            && times.max as f64 >= seconds * 1e6 * WAITED
-            && missed(&self.search.target, outcome).is_empty()
-        {
+        let wanted = if !unknown(target, outcome).is_empty() && outcome.requests_per_second > 0.0 {
+            self.most_of(Threshold::samples_needed) * SPARE / outcome.requests_per_second
+        } else if self.search.what == What::Clients && times.max as f64 >= seconds * 1e6 * WAITED {
             longest_s? * BEYOND
         } else {
             return None;
@@ -245,9 +291,9 @@ impl<'a> Hunt<'a> {
         Ok((outcome, undrained))
     }
 
-    /// Seconds in which enough is answered to know what the target asks for.
+    /// Seconds in which enough is answered to show that the target is kept, where it is kept by far.
     fn long_enough(&self, level: f64, seconds: f64) -> f64 {
-        let needed = self.samples_needed() * SPARE;
+        let needed = self.most_of(Threshold::samples_to_tell) * SPARE;
         let rate = match self.search.what {
             What::Rate => level,
             What::Clients => {
@@ -257,8 +303,30 @@ impl<'a> Hunt<'a> {
         seconds.max((needed / rate).min(LONGEST_S))
     }
 
-    fn samples_needed(&self) -> f64 {
-        self.search.target.iter().map(Threshold::samples_needed).fold(1.0, f64::max)
+    /// The most of what any threshold of the target asks for.
+    fn most_of(&self, asks: fn(&Threshold) -> f64) -> f64 {
+        self.search.target.iter().map(asks).fold(1.0, f64::max)
+    }
+
+    /// The lowest level at which the longest probe can show that the target is kept.
+    fn least(&self) -> f64 {
+        match self.search.what {
+            What::Rate => self.most_of(Threshold::samples_to_tell) * SPARE / LONGEST_S,
+            What::Clients => 1.0,
+        }
+    }
+
+    /// About how long the search takes, in seconds, where probes are clear and the server drains at once: up to the answer, twice
+    /// at each level between, and the longer probes at the end.
+    fn expected_s(&self, start: f64) -> f64 {
+        let Search { probe_s, precision, what, most, .. } = *self.search;
+        let length = |level: f64, seconds: f64| self.long_enough(level, seconds) + self.search.plan.warmup_s;
+        let top = if what == What::Rate { most.min(start * ABOVE_START) } else { most };
+        let up = std::iter::successors(Some(start), |level| Some(level * 2.0));
+        let up: f64 = up.take_while(|level| *level < top * 2.0).map(|level| length(level, probe_s)).sum();
+        let halvings = (2f64.ln() / precision.ln_1p()).log2().ceil().max(0.0);
+        let last = f64::from(self.search.confirmations.max(1) / 2 + 1) * length(top, probe_s * LONGER);
+        up + f64::from(AGREE) * halvings * length(top, probe_s) + last
     }
 
     fn is_tired(&self) -> bool {
@@ -280,11 +348,15 @@ impl<'a> Hunt<'a> {
     }
 
     /// Whose limit ended the search, and in words.
-    fn end(&self, high: Option<f64>) -> (End, String) {
+    fn end(&self, low: f64, high: Option<f64>) -> (End, String) {
         let Some(high) = high else {
-            return (End::Highest, "the highest level that was to be tried still keeps the target".into());
+            let reason = match low < self.search.most && !self.is_tired() {
+                true => "too few answers came there to tell",
+                false => "the highest level that was to be tried still keeps the target",
+            };
+            return (End::Highest, reason.into());
         };
-        let missed = self.probes.iter().rfind(|probe| probe.level == high && !probe.kept);
+        let missed = self.probes.iter().rfind(|probe| probe.level == high && !probe.kept && !probe.undecided);
         let end = if missed.is_some_and(|probe| probe.client_bound) { End::Generator } else { End::Server };
         (end, missed.map(|probe| probe.reasons.join("; ")).unwrap_or_default())
     }

@@ -1,14 +1,18 @@
 //! What a probe of a search says: whether it kept the target, how clearly, and whose fault it was where not.
 
 use crate::outcome::Outcome;
-use crate::threshold::Threshold;
+use crate::threshold::{Finding, Threshold};
 use crate::verdict::{self, Verdict};
 
 /// Why a probe does not count as one that kept the target; empty where it does. Beside the target itself, what was offered
-/// must be what the level says, and answers must be answers: a server that falls behind has kept nothing yet.
+/// must be what the level says, and answers must be answers: a server that falls behind has kept nothing yet. What too few
+/// answers leave open is no miss.
 pub(super) fn missed(target: &[Threshold], outcome: &Outcome) -> Vec<String> {
-    let mut reasons: Vec<String> =
-        target.iter().filter_map(|threshold| threshold.missed_by(outcome)).collect();
+    let missed = target.iter().filter_map(|threshold| match threshold.found_in(outcome) {
+        Finding::Missed(why) => Some(why),
+        Finding::Kept | Finding::Unknown(_) => None,
+    });
+    let mut reasons: Vec<String> = missed.collect();
     if outcome.offered.as_ref().is_some_and(|offered| offered.unsent > 0) {
         reasons.push("not all that was due could be sent: every connection was busy".into());
     }
@@ -19,6 +23,15 @@ pub(super) fn missed(target: &[Threshold], outcome: &Outcome) -> Vec<String> {
         reasons.extend(verdict::too_many_errors(outcome));
     }
     reasons
+}
+
+/// What of the target too few answers leave open.
+pub(super) fn unknown(target: &[Threshold], outcome: &Outcome) -> Vec<String> {
+    let unknown = target.iter().filter_map(|threshold| match threshold.found_in(outcome) {
+        Finding::Unknown(why) => Some(why),
+        Finding::Kept | Finding::Missed(_) => None,
+    });
+    unknown.collect()
 }
 
 /// Whether a probe kept the target so well that no second look is needed: each figure by a factor of 2 at least, with what

@@ -122,6 +122,14 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 
 fn tell(search: &Search, live: &LiveLine, news: &News<'_>) {
     match news {
+        News::Expected(time) => {
+            let (seconds, least) = (time.as_secs_f64(), Duration::from_secs(90));
+            let about = match *time < least {
+                true => format!("{seconds:.0} s"),
+                false => format!("{:.0} min", seconds / 60.0),
+            };
+            live.keep(&format!("takes about {about}, and longer where probes leave it open"));
+        }
         News::Trying(level, progress) => {
             let now = progress.recent_per_second;
             live.show(&format!("trying {level:.0} {}: {now:.0} answers per second", search.what.unit()));
@@ -137,7 +145,11 @@ fn tell(search: &Search, live: &LiveLine, news: &News<'_>) {
 /// A probe in a line.
 fn line(probe: &Probe, what: What) -> String {
     let time = |us: Option<u64>| us.map_or("n/a".into(), |us| duration(us as f64));
-    let word = if probe.kept { "kept" } else { "missed" };
+    let word = match probe {
+        Probe { undecided: true, .. } => "not known",
+        Probe { kept: true, .. } => "kept",
+        Probe { .. } => "missed",
+    };
     let why = probe.reasons.join("; ");
     format!(
         "{:>10.0} {}: {word}, p50 {}, p99 {}{}{why}",
@@ -176,7 +188,7 @@ fn text(search: &Search, found: &Capacity) -> String {
         );
     }
     if !found.confirmed {
-        text += "NOT CONFIRMED: tried again for three times as long, it mostly missed the target\n";
+        text += "NOT CONFIRMED: tried again for three times as long, it mostly missed the target, or it cannot be told\n";
     }
     for doubt in found.doubts() {
         text += &format!("SUSPECT: {doubt}\n");
@@ -206,7 +218,11 @@ fn knee(found: &Capacity) -> String {
         bar[at(probe.early_us()).min(WIDTH - 1)] = 'o';
         bar[at(probe.late_us()).min(WIDTH - 1)] = 'x';
         let bar: String = bar.into_iter().collect();
-        let mark = if probe.kept { "" } else { "  missed" };
+        let mark = match probe {
+            Probe { undecided: true, .. } => "  not known",
+            Probe { kept: true, .. } => "",
+            Probe { .. } => "  missed",
+        };
         let most = if probe.p99_us.is_some() { "" } else { " at most" };
         text += &format!("{:>12.0}  {bar}  {}{most}{mark}\n", probe.level, duration(probe.late_us() as f64));
     }

@@ -94,6 +94,81 @@ fn both_ends_of_the_interval_are_decided_by_several_probes() {
     assert!(last.level == found.at_least && last.kept, "the last probe is one of the answer");
 }
 
+/// A queue that carries so many per second, under a load that is as short as it is asked for: what was answered, and the seconds
+/// of load in all. Of few answers no percentile is known.
+fn slow_queue(carries: f64, target: &str, start: f64) -> (Result<Capacity, Error>, f64) {
+    let mut seconds_in_all = 0.0;
+    let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
+        let (Stop::Seconds(seconds), Arrivals::Open { rate, .. }) = (plan.stop, &plan.arrivals) else {
+            panic!("no rate for a time")
+        };
+        seconds_in_all += seconds;
+        let (level, mut outcome) = (rate.in_the_long_run(), Outcome::empty(plan));
+        let count = (level * seconds) as u32;
+        (outcome.requests, outcome.requests_per_second) = (count.into(), level.min(carries));
+        // The quantiles of an exponential distribution, or what takes ever longer.
+        let mean_us = if level < carries { 1e6 / (carries - level) } else { 1e8 };
+        let mut times = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 3_600_000_000, 3).unwrap();
+        for at in 0..count {
+            let part = (f64::from(at) + 0.5) / f64::from(count);
+            times.saturating_record((-mean_us * (1.0 - part).ln()) as u64);
+        }
+        outcome.response_time_us = crate::recorded::distribution(&times);
+        outcome.response_time_histogram = crate::hdr::encode(&times);
+        Ok(outcome)
+    };
+    let search =
+        Search { probe_s: 10.0, start: Some(start), precision: 0.05, ..search_of(What::Rate, target, 1e6) };
+    (search_by(&search, &mut Idle(measure), &mut |_| ()), seconds_in_all)
+}
+
+#[test]
+fn a_slow_server_is_not_blamed_for_how_few_answers_it_gives() {
+    // ln(100) / (mu - lambda) = 200 ms at lambda = 106.97. A probe of 15 per second has 10,000 answers in eleven minutes.
+    let (found, seconds) = slow_queue(130.0, "p99<200ms", 15.0);
+    let found = found.unwrap();
+    let below = found.below.unwrap();
+    assert!(found.at_least <= 107.5 && below >= 106.5 && below / found.at_least <= 1.05, "{found:?}");
+    assert!(found.confirmed && found.end == End::Server, "{found:?}");
+    assert!(seconds < 20.0 * 60.0, "{seconds} s");
+}
+
+#[test]
+fn a_probe_is_as_long_as_it_takes_to_tell_and_no_longer() {
+    let mut expected = Duration::ZERO;
+    let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
+        let Stop::Seconds(seconds) = plan.stop else { panic!("no time") };
+        // 368 answers without a late one tell, and a fifth more are asked for.
+        assert!((44.0..45.0).contains(&seconds), "{seconds}");
+        let mut outcome = Outcome { requests: 500, ..Outcome::empty(plan) };
+        (outcome.response_time_us.count, outcome.response_time_us.max) = (500, 1_000);
+        Ok(outcome)
+    };
+    let search = Search { probe_s: 10.0, ..search_of(What::Rate, "p99<50ms", 10.0) };
+    let found = search_by(&search, &mut Idle(measure), &mut |news| {
+        if let News::Expected(time) = news {
+            expected = time;
+        }
+    });
+    assert_eq!((found.unwrap().at_least, expected.as_secs() / 60), (10.0, 11));
+}
+
+#[test]
+fn what_no_probe_can_tell_is_said_and_is_no_miss() {
+    // It begins where ten minutes have as many answers as it takes.
+    let (found, _) = slow_queue(2.0, "p99<200s", 0.1);
+    let found = found.unwrap();
+    assert!(found.at_least < 2.0 && found.below.is_some_and(|below| below >= 1.9), "{found:?}");
+    let search = search_of(What::Rate, "p99.999<50ms", 100.0);
+    let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
+        let mut outcome = Outcome { requests: 6_000, ..Outcome::empty(plan) };
+        (outcome.requests_per_second, outcome.response_time_us.count) = (10.0, 6_000);
+        Ok(outcome)
+    };
+    let error = search_by(&search, &mut Idle(measure), &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("is not known at 100 ") && error.contains("too few samples to tell"), "{error}");
+}
+
 #[test]
 fn an_answer_that_does_not_last_is_stepped_down_from() {
     // For as long as an ordinary probe a queue takes in what is too much.
