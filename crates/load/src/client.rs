@@ -1,7 +1,9 @@
 //! One connection of a load: wait until a request is due, send it, receive the whole answer, record, and again.
 
 use std::cell::{Cell, RefCell};
+use std::future::pending;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::{Deadline, Driver, Error, Io, More, Stream, Tcp};
@@ -11,6 +13,7 @@ use rustix::net::sockopt::{set_socket_recv_buffer_size, set_tcp_quickack};
 
 use crate::exchange::{Answer, Exchange, Manner};
 use crate::fault::Fault;
+use crate::left::Left;
 use crate::mix::Mix;
 use crate::pace::{Begin, Pace};
 use crate::record::{Phases, Recorder, Times};
@@ -30,9 +33,9 @@ pub(crate) struct Job {
     pub(crate) pace: Pace,
     /// When measuring begins.
     pub(crate) from: Instant,
-    /// Measured requests that may still be started; `u64::MAX` where time is the limit.
-    pub(crate) left: Cell<u64>,
-    /// Turns on when none may be started and all that were have ended.
+    /// Measured requests that may still be started, on whatever thread.
+    pub(crate) left: Arc<Left>,
+    /// Turns on when none may be started and all that were on this thread have ended.
     pub(crate) all_ended: engine::Stop,
     /// No new request is started any more, but one that was due before the end.
     pub(crate) over: Cell<bool>,
@@ -42,25 +45,34 @@ pub(crate) struct Job {
     pub(crate) under_way: Cell<u32>,
     pub(crate) recorder: RefCell<Recorder>,
     /// Told about each request as it ends, for the view while it runs.
-    pub(crate) live: std::sync::Arc<crate::progress::Live>,
+    pub(crate) live: Arc<crate::progress::Live>,
 }
 
 impl Job {
     fn may_send(&self) -> bool {
-        !self.over.get() && self.left.get() > 0
+        !self.over.get() && self.left.any()
     }
 
     /// Whether a request may be sent that was due before the end: a busy host may have woken its connection late.
     fn may_still_send(&self) -> bool {
-        !self.cancelled.get() && self.left.get() > 0
+        !self.cancelled.get() && self.left.any()
     }
 
-    /// Takes a request that was due then from the number that is left, unless it belongs to the warm-up.
-    fn sends_one(&self, due: Instant) {
-        if self.left.get() != u64::MAX && due >= self.from {
-            self.left.set(self.left.get() - 1);
+    /// Begins a request that was due then: takes it from the number that is left, unless it belongs to the warm-up. False where
+    /// another thread has taken the last.
+    fn begins_one(&self, due: Instant) -> bool {
+        let begins = due < self.from || self.left.take();
+        self.under_way.set(self.under_way.get() + u32::from(begins));
+        begins
+    }
+
+    /// Waits until none may be started any more, and all that were on this thread have ended. The task must watch `left` and
+    /// `all_ended`.
+    pub(crate) async fn served(&self) {
+        self.left.used_up().await;
+        if self.under_way.get() > 0 {
+            self.all_ended.or(pending::<()>()).await;
         }
-        self.under_way.set(self.under_way.get() + 1);
     }
 
     /// The address that the next connection comes from, if that is not left to the kernel.
@@ -92,7 +104,7 @@ impl Job {
     fn ended(&self, well: bool) {
         self.under_way.set(self.under_way.get() - 1);
         self.live.ended(well);
-        if self.left.get() == 0 && self.under_way.get() == 0 {
+        if self.under_way.get() == 0 && !self.left.any() {
             self.all_ended.set();
         }
     }
@@ -108,7 +120,9 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
     while let Some(begin) =
         job.pace.next(&io, last, staying, || job.may_send(), || job.may_still_send()).await
     {
-        job.sends_one(begin.due);
+        if !job.begins_one(begin.due) {
+            return;
+        }
         let until = Deadline::at(begin.sent + job.timeout);
         let mut phases = Phases::default();
         let result = exchange(&io, &job, &mut connection, &begin, until, &mut phases).await;
@@ -156,9 +170,11 @@ async fn pipelined<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
     let mut connection: Option<Tcp<D>> = None;
     while job.may_send() {
         let (sent, mut waiting) = (Instant::now(), 0);
-        while waiting < job.pipeline && job.may_send() {
-            job.sends_one(sent);
+        while waiting < job.pipeline && job.may_send() && job.begins_one(sent) {
             waiting += 1;
+        }
+        if waiting == 0 {
+            return;
         }
         let result = batch(&io, &job, &mut connection, sent, &mut waiting).await;
         let Err(fault) = result else { continue };

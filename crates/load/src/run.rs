@@ -12,6 +12,7 @@ use engine::driver::uring::Uring;
 
 use crate::common::Common;
 use crate::error::Error;
+use crate::left::Left;
 use crate::link::Emulated;
 use crate::outcome::Outcome;
 use crate::plan::Plan;
@@ -56,10 +57,11 @@ pub(crate) fn run_threads(
     let (seconds, seconds_received) = mpsc::channel();
     let (report, reports) = mpsc::channel();
     let mut live = Vec::new();
+    let left = Arc::new(Left::of(common.plan, which.clone(), of));
     for index in which {
         let counts = Arc::new(Live::default());
         live.push(counts.clone());
-        let worker = Worker::new(common, schedule, (index, of), counts)?;
+        let worker = Worker::new(common, schedule, (index, of), left.clone(), counts)?;
         let (seconds, report) = (seconds.clone(), report.clone());
         let uring = common.uring;
         thread::Builder::new().name(format!("load-{index}")).spawn(move || {

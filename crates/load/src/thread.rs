@@ -17,10 +17,10 @@ use crate::common::Common;
 use crate::error::Error;
 use crate::exchange::Manner;
 use crate::expect::Expected;
+use crate::left::Left;
 use crate::link::Emulated;
 use crate::mix::Mix;
 use crate::pace::Pace;
-use crate::plan::Stop;
 use crate::progress::{Live, Window};
 use crate::record::Recorder;
 use crate::recorded::{Recorded, SecondPart};
@@ -44,7 +44,7 @@ pub(crate) fn share(whole: u64, index: u32, parts: u32) -> u64 {
 pub(crate) struct Worker {
     schedule: Window,
     connections: usize,
-    requests: u64,
+    left: Arc<Left>,
     cpu: Option<usize>,
     cancel: Switch,
     mix: Mix,
@@ -72,7 +72,7 @@ pub(crate) struct Part {
 }
 
 impl Worker {
-    /// The `index`-th of a load's `threads` threads.
+    /// The `index`-th of a load's `threads` threads, which starts requests as long as any are `left`.
     ///
     /// # Errors
     /// A place in a request is not known.
@@ -80,6 +80,7 @@ impl Worker {
         common: &Common<'_>,
         schedule: Window,
         (index, threads): (u32, u32),
+        left: Arc<Left>,
         live: Arc<Live>,
     ) -> Result<Self, Error> {
         let Common { plan, target, address, log, link, cancel, .. } = common;
@@ -87,10 +88,7 @@ impl Worker {
         Ok(Worker {
             schedule,
             connections: share(plan.connections.into(), index, threads) as usize,
-            requests: match plan.stop {
-                Stop::Seconds(_) => u64::MAX,
-                Stop::Requests(n) => share(n, index, threads),
-            },
+            left,
             cpu: plan.cpus.get(index as usize % plan.cpus.len().max(1)).copied(),
             cancel: (*cancel).clone(),
             mix: Mix::new(target, plan, log.as_deref(), index, threads).map_err(Error::Plan)?,
@@ -137,7 +135,7 @@ impl Worker {
             pace: self.pace,
             under_way: Cell::new(0),
             from,
-            left: Cell::new(self.requests),
+            left: self.left,
             all_ended: Switch::default(),
             over: Cell::new(false),
             cancelled: Cell::new(false),
@@ -153,8 +151,9 @@ impl Worker {
             let (used, begun) = (clock::of_thread(), Instant::now());
             let until = until.map_or(Deadline::NEVER, Deadline::at);
             // The last of a number of requests may leave connections that sleep until a later one is due.
+            job.left.watch().await;
             job.all_ended.watch().await;
-            let ended = job.all_ended.or(either(executor.at_most(0), io.sleep(until)));
+            let ended = either(job.served(), either(executor.at_most(0), io.sleep(until)));
             self.cancel.or(ended).await;
             let cpu = clock::of_thread() - used;
             let share = cpu.as_secs_f64() / begun.elapsed().as_secs_f64();
@@ -169,8 +168,8 @@ impl Worker {
         let mut recorder = job.recorder.into_inner();
         let end = Instant::now();
         // What was asked for, and no more: not what is due after the last request, or while the end is waited for.
-        let left = usize::try_from(job.left.get()).unwrap_or(usize::MAX);
-        job.pace.left_over(stopped).take(left).for_each(|due| recorder.unsent(due, end));
+        let unsent = job.pace.left_over(stopped).take_while(|due| *due < from || job.left.take());
+        unsent.for_each(|due| recorder.unsent(due, end));
         Ok(Part { recorded: recorder.finish(), cpu, cpu_share })
     }
 }

@@ -137,6 +137,24 @@ fn times_agree_with_a_server_of_known_delay() {
 }
 
 #[test]
+fn connections_are_busy_to_the_last_of_a_number_of_requests() {
+    let address = server(|mut stream| {
+        while request(&mut stream) {
+            thread::sleep(Duration::from_millis(10));
+            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").is_err() {
+                return;
+            }
+        }
+    });
+    // One thread has two of them, the other one: with half of the requests for each that one would be alone for a third of the time.
+    let plan = Plan { connections: 3, threads: 2, timeout_s: 30.0, ..plan(address, 150) };
+    let outcome = run(&plan, &mut |_| ()).unwrap();
+    let under_way = outcome.requests_per_second * outcome.response_time_us.mean / 1e6;
+    assert_eq!((outcome.requests, outcome.errors.total()), (150, 0));
+    assert!(under_way > 2.6, "{under_way} under way on average, {outcome:?}");
+}
+
+#[test]
 fn slow_answers_at_the_end_are_waited_for_and_not_dropped() {
     let address = server(|mut stream| {
         while request(&mut stream) {
