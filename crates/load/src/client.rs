@@ -13,6 +13,7 @@ use rustix::net::sockopt::{set_socket_recv_buffer_size, set_tcp_quickack};
 
 use crate::exchange::{Answer, Exchange, Manner};
 use crate::fault::Fault;
+use crate::idle::{Found, look};
 use crate::left::Left;
 use crate::mix::Mix;
 use crate::pace::{Begin, Pace};
@@ -125,7 +126,7 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
         }
         let until = Deadline::at(begin.sent + job.timeout);
         let mut phases = Phases::default();
-        let result = exchange(&io, &job, &mut connection, &begin, until, &mut phases).await;
+        let result = exchange(&io, &job, &mut connection, (last, &begin), until, &mut phases).await;
         let end = Instant::now();
         let times = Times { due: begin.due, sent: begin.sent, end, phases };
         match result {
@@ -148,15 +149,25 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
     }
 }
 
-/// Sends one request and receives its answer, over a new connection if there is none.
+/// Sends one request and receives its answer, over a new connection if there is none, or the server has ended it since `last`.
 async fn exchange<D: Driver>(
     io: &Io<D>,
     job: &Job,
     connection: &mut Option<Tcp<D>>,
-    begin: &Begin,
+    (last, begin): (Option<Instant>, &Begin),
     until: Deadline,
     phases: &mut Phases,
 ) -> Result<Answer, Fault> {
+    if let Some(wire) = connection {
+        match look(wire, last, begin.sent).await {
+            Found::Quiet => {}
+            Found::Ended => {
+                *connection = None;
+                job.recorder.borrow_mut().reconnected(begin.sent);
+            }
+            Found::Unasked => return Err(Fault::Malformed),
+        }
+    }
     let wire = connected(io, job, connection, begin.sent, until, phases).await?;
     let mut exchange = Exchange { io, wire, manner: &job.manner, until };
     let request = job.mix.next(begin.entry);

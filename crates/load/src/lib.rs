@@ -12,6 +12,7 @@ mod fault;
 pub mod fleet;
 pub mod hdr;
 pub mod host;
+mod idle;
 mod left;
 pub mod link;
 mod mix;

@@ -1,8 +1,12 @@
 //! What came back: the result of a load, as a plain value with the units in its names.
 
+mod errors;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use self::errors::Errors;
 
 use crate::Plan;
 use crate::sample::ServerUse;
@@ -36,6 +40,10 @@ pub struct Outcome {
     /// Complete responses that came after the end, to requests that were under way then. They are in
     /// `response_time_us` and `statuses`, so that slow ones are not lost, and not in `requests`.
     pub drained: u64,
+    /// Connections that were made anew, since the server had ended them while they lay idle, before a request was sent on them;
+    /// they are no errors.
+    #[serde(default)]
+    pub reconnects: u64,
     /// Times in `response_time_us` of requests that never got a complete response, and so are only known to have taken at
     /// least that long: those that timed out, and in an open loop those that were due and found no connection.
     #[serde(default)]
@@ -127,6 +135,7 @@ impl Outcome {
             carried_over: 0,
             requests_per_second: 0.0,
             drained: 0,
+            reconnects: 0,
             censored: 0,
             offered: None,
             bytes_received: 0,
@@ -278,83 +287,6 @@ impl Distribution {
             ("p99.99", self.p99_99),
             ("p99.999", self.p99_999),
         ]
-    }
-}
-
-/// Requests without a complete response, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Errors {
-    /// The connection was refused.
-    pub connect_refused: u64,
-    /// Connecting took longer than the time-out.
-    pub connect_timeout: u64,
-    /// Connecting failed otherwise (no route, no free port, no descriptor).
-    pub connect_failed: u64,
-    /// The request could not be sent within the time-out.
-    pub send_timeout: u64,
-    /// The first byte of the response did not come within the time-out.
-    pub first_byte_timeout: u64,
-    /// The response began within the time-out, and did not end.
-    pub transfer_timeout: u64,
-    /// The peer reset the connection.
-    pub reset: u64,
-    /// The connection ended inside a response.
-    pub short_response: u64,
-    /// The connection ended where a response was due, before its first byte.
-    pub closed_early: u64,
-    /// The response is not HTTP/1.
-    pub malformed: u64,
-    /// The response is complete, with a status that was not expected.
-    pub bad_status: u64,
-    /// The response is complete, and its content has another length or hash than was expected.
-    pub bad_body: u64,
-    /// Sending or receiving failed otherwise.
-    pub other: u64,
-}
-
-impl Errors {
-    /// Every kind with its name.
-    pub fn named(&self) -> [(&'static str, u64); 13] {
-        let mut errors = *self;
-        errors.fields().map(|(name, count)| (name, *count))
-    }
-
-    fn fields(&mut self) -> [(&'static str, &mut u64); 13] {
-        [
-            ("connect_refused", &mut self.connect_refused),
-            ("connect_timeout", &mut self.connect_timeout),
-            ("connect_failed", &mut self.connect_failed),
-            ("send_timeout", &mut self.send_timeout),
-            ("first_byte_timeout", &mut self.first_byte_timeout),
-            ("transfer_timeout", &mut self.transfer_timeout),
-            ("reset", &mut self.reset),
-            ("short_response", &mut self.short_response),
-            ("closed_early", &mut self.closed_early),
-            ("malformed", &mut self.malformed),
-            ("bad_status", &mut self.bad_status),
-            ("bad_body", &mut self.bad_body),
-            ("other", &mut self.other),
-        ]
-    }
-
-    pub(crate) fn add(&mut self, other: &Errors) {
-        self.fields().into_iter().zip(other.named()).for_each(|((_, sum), (_, count))| *sum += count);
-    }
-
-    /// Those without a connection.
-    pub(crate) fn connecting(&self) -> u64 {
-        self.connect_refused + self.connect_timeout + self.connect_failed
-    }
-
-    /// Those that ran out of time.
-    pub fn timeouts(&self) -> u64 {
-        self.connect_timeout + self.send_timeout + self.first_byte_timeout + self.transfer_timeout
-    }
-
-    /// All of them.
-    pub fn total(&self) -> u64 {
-        self.named().iter().map(|(_, count)| count).sum()
     }
 }
 

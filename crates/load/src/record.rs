@@ -131,6 +131,12 @@ impl Recorder {
         }
     }
 
+    /// Counts a connection that is made anew, since the server had ended it while it lay idle.
+    pub(crate) fn reconnected(&mut self, now: Instant) {
+        let is_measured = now >= self.from && self.until.is_none_or(|until| now <= until);
+        self.recorded.reconnects += u64::from(is_measured);
+    }
+
     /// Records a request that was due and was never sent, for want of a connection.
     pub(crate) fn unsent(&mut self, due: Instant, now: Instant) {
         self.balance(due, None);

@@ -28,6 +28,9 @@ pub(crate) struct Recorded {
     pub(crate) histograms: Histograms,
     pub(crate) requests: u64,
     pub(crate) drained: u64,
+    /// Connections that the server had ended while they lay idle.
+    #[serde(default)]
+    pub(crate) reconnects: u64,
     /// Responses that came while measuring, to requests that were due before.
     #[serde(default)]
     pub(crate) carried_over: u64,
@@ -57,6 +60,7 @@ impl Recorded {
         self.histograms.add(&other.histograms);
         self.requests += other.requests;
         self.drained += other.drained;
+        self.reconnects += other.reconnects;
         self.carried_over += other.carried_over;
         self.censored += other.censored;
         self.unsent += other.unsent;

@@ -28,6 +28,7 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, driver: &
         carried_over: recorded.carried_over,
         requests_per_second: per_second(answered),
         drained: recorded.drained,
+        reconnects: recorded.reconnects,
         censored: recorded.censored,
         offered: offered(plan, &recorded, duration_s),
         bytes_received: *bytes,

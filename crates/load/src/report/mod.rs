@@ -131,6 +131,13 @@ fn write_counts(out: &mut String, outcome: &Outcome) -> fmt::Result {
             outcome.drained
         )?;
     }
+    if outcome.reconnects > 0 {
+        writeln!(
+            out,
+            "  reconnected    {:>12}   no errors: the server had ended idle connections",
+            outcome.reconnects
+        )?;
+    }
     if let Some(offered) = &outcome.offered {
         writeln!(out, "  due            {:>12}   {:.1} per second", offered.due, offered.due_per_second)?;
         writeln!(out, "  never sent     {:>12}", offered.unsent)?;
