@@ -126,6 +126,7 @@ impl Recorder {
             self.censored(times.end - times.due);
         }
         if self.until.is_none_or(|until| times.end <= until) {
+            self.recorded.last = times.end - self.from;
             self.turn_to(times.end);
             self.second.errors += 1;
         }
@@ -135,6 +136,12 @@ impl Recorder {
     pub(crate) fn reconnected(&mut self, now: Instant) {
         let is_measured = now >= self.from && self.until.is_none_or(|until| now <= until);
         self.recorded.reconnects += u64::from(is_measured);
+    }
+
+    /// Records that the load was cut off: it has lasted until then, whatever ended last.
+    pub(crate) fn cut_off(&mut self, now: Instant) {
+        let end = self.until.map_or(now, |until| now.min(until));
+        self.recorded.last = self.recorded.last.max(end.saturating_duration_since(self.from));
     }
 
     /// Records a request that was due and was never sent, for want of a connection.
@@ -222,9 +229,10 @@ mod tests {
         let recorded = recorder.finish();
         assert_eq!((recorded.requests, recorded.drained, recorded.bytes), (3, 1, 300));
         assert_eq!((recorded.histograms.response.len(), recorded.errors.total()), (4, 1));
+        // An error is an end as well.
         assert_eq!(
             (BTreeMap::from(recorded.statuses), recorded.last),
-            (BTreeMap::from([(200, 4)]), ms(1500))
+            (BTreeMap::from([(200, 4)]), ms(1600))
         );
         let parts: Vec<_> =
             seconds.try_iter().map(|part| (part.index, part.times.len(), part.errors)).collect();

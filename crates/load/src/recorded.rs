@@ -50,7 +50,7 @@ pub(crate) struct Recorded {
     /// Those of answers that are errors since another status was expected.
     pub(crate) unexpected: Statuses,
     pub(crate) errors: Errors,
-    /// From the beginning of measuring to the last response that was complete.
+    /// From the beginning of measuring to the last request that ended in it, well or not, or to when the load was cut off.
     pub(crate) last: Duration,
 }
 

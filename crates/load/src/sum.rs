@@ -16,7 +16,7 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, driver: &
     let Recorded { histograms, bytes, .. } = &recorded;
     let answered = recorded.requests + recorded.carried_over;
     let last = schedule.from + recorded.last;
-    // A load that was cut off, or that ends with its last request, has lasted until then.
+    // A load that was cut off, or that ends with the last of its requests, however that ended, has lasted until then.
     let end = if cancel.is_set() { last } else { schedule.until.unwrap_or(last) };
     let duration_s = (end - schedule.from).as_secs_f64();
     let per_second = |count: u64| if duration_s > 0.0 { count as f64 / duration_s } else { 0.0 };

@@ -167,6 +167,9 @@ impl Worker {
         let job = Rc::into_inner(job).ok_or_else(|| Error::Nothing("a connection did not end".into()))?;
         let mut recorder = job.recorder.into_inner();
         let end = Instant::now();
+        if self.cancel.is_set() {
+            recorder.cut_off(stopped);
+        }
         // What was asked for, and no more: not what is due after the last request, or while the end is waited for.
         let unsent = job.pace.left_over(stopped).take_while(|due| *due < from || job.left.take());
         unsent.for_each(|due| recorder.unsent(due, end));

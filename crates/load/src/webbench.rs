@@ -204,8 +204,11 @@ impl Job {
         let used = begun.map_or(Duration::ZERO, |begun| clock::of_thread() - begun);
         shard.used.fetch_add(used.as_nanos() as u64, Ordering::Relaxed);
         if shard.left.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Some(recorder) = locked(&shard.recorder).take()
+            && let Some(mut recorder) = locked(&shard.recorder).take()
         {
+            if self.cancel.is_set() {
+                recorder.cut_off(Instant::now());
+            }
             // Nobody listens any more once the load has failed.
             let cpu = Duration::from_nanos(shard.used.load(Ordering::Relaxed));
             let _ = report.send(Ok(Part { recorded: recorder.finish(), cpu, cpu_share: 0.0 }));

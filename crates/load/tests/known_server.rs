@@ -188,6 +188,34 @@ fn a_server_that_vanishes_ends_in_errors_and_not_in_silence() {
 }
 
 #[test]
+fn time_in_which_nothing_was_answered_is_part_of_the_load() {
+    // Each connection is answered five times, and then no more.
+    let silent = || {
+        server(|mut stream| {
+            for _ in 0..5 {
+                request(&mut stream);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+            }
+            while request(&mut stream) {}
+        })
+    };
+    // Ten answers, and then two time-outs of 0.3 s.
+    let outcome = run(&plan(silent(), 12), &mut |_| ()).unwrap();
+    assert_eq!((outcome.requests, outcome.errors.first_byte_timeout), (10, 2), "{outcome:?}");
+    assert!(outcome.duration_s >= 0.3, "{} s", outcome.duration_s);
+    // One that is cut off half a second later has lasted until then.
+    let (cancel, start) = (Switch::default(), Instant::now());
+    let plan = Plan { stop: Stop::Seconds(600.0), timeout_s: 5.0, ..plan(silent(), 0) };
+    let outcome = run_until(&plan, &cancel, &mut |progress| {
+        if progress.elapsed > Duration::from_millis(500) {
+            cancel.set();
+        }
+    });
+    let outcome = outcome.unwrap();
+    assert!((0.5..=start.elapsed().as_secs_f64()).contains(&outcome.duration_s), "{} s", outcome.duration_s);
+}
+
+#[test]
 fn a_load_that_is_cancelled_keeps_what_was_measured() {
     let address = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let cancel = Switch::default();
