@@ -121,8 +121,33 @@ impl Worker {
         // A connection can sleep until a request is due.
         let io = Io::new(D::open(Limits { sockets: self.connections * 2 + BESIDE })?);
         let executor = Executor::new(self.connections, io.driver().unpark());
+        let (window, connections, cancel) = (self.schedule, self.connections, self.cancel.clone());
+        let job = Rc::new(self.into_job(seconds));
+        let load = async {
+            for _ in 0..connections {
+                // There are as many slots as connections.
+                let _ = executor.spawn(client(io.clone(), job.clone()));
+            }
+            measure(&io, &executor, &job, window, &cancel).await
+        };
+        let Used { cpu, cpu_share, stopped } = executor.run(&io, &Meter::default(), || {}, load)?;
+        drop(executor);
+        let job = Rc::into_inner(job).ok_or_else(|| Error::Nothing("a connection did not end".into()))?;
+        let mut recorder = job.recorder.into_inner();
+        let end = Instant::now();
+        if cancel.is_set() {
+            recorder.cut_off(stopped);
+        }
+        // What was asked for, and no more: not what is due after the last request, or while the end is waited for.
+        let unsent = job.pace.left_over(stopped).take_while(|due| *due < window.from || job.left.take());
+        unsent.for_each(|due| recorder.unsent(due, end));
+        Ok(Part { recorded: recorder.finish(), cpu, cpu_share })
+    }
+
+    /// What its connections share.
+    fn into_job(self, seconds: Sender<SecondPart>) -> Job {
         let Window { from, until, .. } = self.schedule;
-        let job = Rc::new(Job {
+        Job {
             address: self.address,
             mix: self.mix,
             pipeline: self.pipeline,
@@ -140,41 +165,46 @@ impl Worker {
             over: Cell::new(false),
             cancelled: Cell::new(false),
             live: self.live,
-        });
-        let (cpu, cpu_share, stopped) = executor.run(&io, &Meter::default(), || {}, async {
-            for _ in 0..self.connections {
-                // There are as many slots as connections.
-                let _ = executor.spawn(client(io.clone(), job.clone()));
-            }
-            self.cancel.watch().await;
-            self.cancel.or(io.sleep(Deadline::at(from))).await;
-            let (used, begun) = (clock::of_thread(), Instant::now());
-            let until = until.map_or(Deadline::NEVER, Deadline::at);
-            // The last of a number of requests may leave connections that sleep until a later one is due.
-            job.left.watch().await;
-            job.all_ended.watch().await;
-            let ended = either(job.served(), either(executor.at_most(0), io.sleep(until)));
-            self.cancel.or(ended).await;
-            let cpu = clock::of_thread() - used;
-            let share = cpu.as_secs_f64() / begun.elapsed().as_secs_f64();
-            job.over.set(true);
-            job.cancelled.set(self.cancel.is_set());
-            let stopped = Instant::now();
-            drain(&io, &job).await;
-            (cpu, share, stopped)
-        })?;
-        drop(executor);
-        let job = Rc::into_inner(job).ok_or_else(|| Error::Nothing("a connection did not end".into()))?;
-        let mut recorder = job.recorder.into_inner();
-        let end = Instant::now();
-        if self.cancel.is_set() {
-            recorder.cut_off(stopped);
         }
-        // What was asked for, and no more: not what is due after the last request, or while the end is waited for.
-        let unsent = job.pace.left_over(stopped).take_while(|due| *due < from || job.left.take());
-        unsent.for_each(|due| recorder.unsent(due, end));
-        Ok(Part { recorded: recorder.finish(), cpu, cpu_share })
     }
+}
+
+/// What a thread used while measuring, and when that ended.
+struct Used {
+    cpu: Duration,
+    cpu_share: f64,
+    stopped: Instant,
+}
+
+/// Measures: waits for the beginning, for the end, and for the requests that are under way then.
+async fn measure<D: Driver>(
+    io: &Io<D>,
+    executor: &Executor<impl Future<Output = ()>>,
+    job: &Job,
+    Window { from, until, .. }: Window,
+    cancel: &Switch,
+) -> Used {
+    cancel.watch().await;
+    cancel.or(io.sleep(Deadline::at(from))).await;
+    let (used, begun) = (clock::of_thread(), Instant::now());
+    job.left.watch().await;
+    job.all_ended.watch().await;
+    let end = async {
+        match until {
+            // A load that runs out of requests earlier is one that has none for the rest of its time.
+            Some(until) => io.sleep(Deadline::at(until)).await,
+            // The last of a number of requests may leave connections that sleep until a later one is due.
+            None => either(job.served(), executor.at_most(0)).await,
+        }
+    };
+    cancel.or(end).await;
+    let cpu = clock::of_thread() - used;
+    let cpu_share = cpu.as_secs_f64() / begun.elapsed().as_secs_f64();
+    job.over.set(true);
+    job.cancelled.set(cancel.is_set());
+    let stopped = Instant::now();
+    drain(io, job).await;
+    Used { cpu, cpu_share, stopped }
 }
 
 /// Waits for the requests that are under way, and no longer than they may take.

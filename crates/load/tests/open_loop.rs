@@ -156,6 +156,17 @@ fn a_number_of_requests_is_all_that_is_due_and_its_last_answer_is_the_end() {
 }
 
 #[test]
+fn a_load_that_runs_out_of_requests_lasts_as_long_as_it_says() {
+    let steps = Rate::Steps { rates: vec![200.0, 0.0], each_s: 0.2 };
+    let arrivals = Arrivals::Open { rate: steps, spacing: Spacing::Constant, seed: 1, session: None };
+    let start = Instant::now();
+    let outcome = load(server(|| ()), 10, 1.0, arrivals);
+    let (took, offered) = (start.elapsed().as_secs_f64(), outcome.offered.as_ref().unwrap());
+    assert_eq!((outcome.duration_s, offered.due), (1.0, 40));
+    assert!(took >= 1.0, "it says {} s, and took {took}", outcome.duration_s);
+}
+
+#[test]
 fn nothing_is_due_after_a_load_was_cancelled() {
     // Waiting for the last answers takes a second, in which a hundred more would be due.
     let address = server(|| thread::sleep(Duration::from_secs(1)));
