@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use engine::{Deadline, Driver, Error, Io, More, Stream, Tcp};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
-use rustix::net::sockopt::{set_socket_recv_buffer_size, set_tcp_quickack};
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use crate::exchange::{Answer, Exchange, Manner};
 use crate::fault::Fault;
@@ -18,7 +18,7 @@ use crate::left::Left;
 use crate::mix::Mix;
 use crate::pace::{Begin, Pace};
 use crate::record::{Phases, Recorder, Times};
-use crate::socket::{BACK_OFF, socket, source};
+use crate::socket::{BACK_OFF, socket, source, tune};
 
 /// What the connections of one thread share.
 pub(crate) struct Job {
@@ -259,11 +259,7 @@ async fn back_off<D: Driver>(io: &Io<D>, fault: Fault) {
 
 async fn connect<D: Driver>(io: &Io<D>, job: &Job, until: Deadline) -> Result<Tcp<D>, Fault> {
     let socket = socket(job.address, SocketFlags::NONBLOCK, job.source())?;
-    if job.close {
-        // The request follows at once, and the end behind the answer: acknowledgements can travel with them. That spares two
-        // of some nine packets, which cost more than all else here. Where the kernel does not know it, it costs them.
-        let _ = set_tcp_quickack(&socket, false);
-    }
+    tune(&socket, job.close);
     if let Some(bytes) = job.manner.receive_buffer() {
         // The kernel takes its least if this is less.
         set_socket_recv_buffer_size(&socket, bytes).map_err(|_| Fault::ConnectFailed)?;

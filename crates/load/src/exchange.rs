@@ -65,6 +65,8 @@ impl<D: Driver> Exchange<'_, D> {
         let mut rest = bytes;
         while !rest.is_empty() {
             rest = &rest[self.wire.output().append(rest)..];
+            // What does not fit into a buffer goes out as if it did: the rest of it follows at once.
+            let more = if rest.is_empty() { more } else { More::Follows };
             if more == More::No || !rest.is_empty() {
                 self.wire.flush(more, self.until).await.map_err(|error| fault(error, Fault::SendTimeout))?;
             }
