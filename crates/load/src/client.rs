@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Deadline, Driver, Error, Io, More, Stream, Tcp};
+use engine::{Deadline, Driver, Error, Io, More, Stream, Tcp, yield_now};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
@@ -142,7 +142,12 @@ pub(crate) async fn client<D: Driver>(io: Io<D>, job: std::rc::Rc<Job>) {
             Err(fault) => {
                 job.failed(fault, &times);
                 (connection, staying) = (None, false);
-                back_off(&io, fault).await;
+                if job.pace.is_open() {
+                    // Waiting would keep requests that are due from being refused, which is what becomes of real ones.
+                    yield_now().await;
+                } else {
+                    back_off(&io, fault).await;
+                }
                 last = Some(Instant::now());
             }
         }

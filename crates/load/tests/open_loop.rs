@@ -156,6 +156,14 @@ fn a_number_of_requests_is_all_that_is_due_and_its_last_answer_is_the_end() {
 }
 
 #[test]
+fn every_request_that_is_due_is_refused_where_nobody_listens() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let outcome = load(nobody, 4, 1.0, open(1000.0, None));
+    let offered = outcome.offered.as_ref().unwrap();
+    assert_eq!((outcome.errors.connect_refused, offered.due, offered.unsent), (1000, 1000, 0), "{outcome:?}");
+}
+
+#[test]
 fn a_load_that_runs_out_of_requests_lasts_as_long_as_it_says() {
     let steps = Rate::Steps { rates: vec![200.0, 0.0], each_s: 0.2 };
     let arrivals = Arrivals::Open { rate: steps, spacing: Spacing::Constant, seed: 1, session: None };
