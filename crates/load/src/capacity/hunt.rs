@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::judge::{clearly_kept, errors, is_client_bound, lacks_connections, missed, unknown};
+use super::judge::{clearly_kept, errors, is_client_bound, is_troubled, lacks_connections, missed, unknown};
 use super::{Capacity, Drain, End, Means, News, Probe, Search, What, at_level, most_clients};
 use crate::error::Error;
 use crate::outcome::Outcome;
@@ -134,7 +134,9 @@ impl<'a> Hunt<'a> {
                     level = self.level((level * 2.0).min(self.search.most));
                     continue;
                 }
-                Sign::Unknown => return Err(self.nothing("whether the target is kept is not known at", level)),
+                Sign::Unknown => {
+                    return Err(self.nothing("whether the target is kept is not known at", level));
+                }
                 Sign::Missed => {}
             }
             missed = Some(level);
@@ -192,18 +194,22 @@ impl<'a> Hunt<'a> {
     }
 
     fn probe(&mut self, level: f64, seconds: f64) -> Result<Sign, Error> {
-        let seconds = self.long_enough(level, seconds);
+        let mut seconds = self.long_enough(level, seconds);
         let (mut outcome, mut undrained) = self.measure(level, seconds)?;
         if let Some(longer) = self.longer(&outcome, seconds) {
-            (outcome, undrained) = self.measure(level, longer)?;
+            seconds = longer;
+            (outcome, undrained) = self.measure(level, seconds)?;
         }
         let mut too_few = lacks_connections(&self.search.target, &outcome);
         while too_few && self.connections < self.most_connections {
             let before = self.connections;
             self.connections = before.saturating_mul(2).min(self.most_connections);
-            let more = self.measure(level, seconds)?;
-            // A server that has trouble with so many is left with what it had.
-            let is_trouble = more.0.errors.total() > outcome.errors.total();
+            let mut more = self.measure(level, seconds)?;
+            // A server that has trouble with so many is left with what it had; what happens once is no trouble.
+            if is_troubled(&self.search.target, &outcome, &more.0) {
+                more = self.measure(level, seconds)?;
+            }
+            let is_trouble = is_troubled(&self.search.target, &outcome, &more.0);
             if is_trouble {
                 self.trouble = errors(&more.0);
                 (self.connections, self.most_connections) = (before, before);
