@@ -131,6 +131,7 @@ pub(crate) fn probe(kept: bool, undrained: bool) -> Probe {
         p99_us: None,
         max_us: 1,
         connections: 1,
+        seed: 1,
         doubts: Vec::new(),
         client_bound: false,
         undrained,

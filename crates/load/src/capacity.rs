@@ -175,6 +175,9 @@ pub struct Probe {
     /// Connections of the load.
     #[serde(default)]
     pub connections: u32,
+    /// The seed of the load: another for each.
+    #[serde(default)]
+    pub seed: u64,
     /// Where it kept the target: why its figures need care, by the verdict of its load.
     #[serde(default)]
     pub doubts: Vec<String>,
@@ -294,7 +297,7 @@ pub fn search_by(
 }
 
 /// The load of one probe.
-fn at_level(search: &Search, level: f64, connections: u32, seconds: f64) -> Plan {
+fn at_level(search: &Search, level: f64, connections: u32, seconds: f64, seed: u64) -> Plan {
     let plan = Plan { stop: Stop::Seconds(seconds), ..search.plan.clone() };
     match search.what {
         What::Clients => {
@@ -305,7 +308,7 @@ fn at_level(search: &Search, level: f64, connections: u32, seconds: f64) -> Plan
             let arrivals = Arrivals::Open {
                 rate: Rate::Steady { rate: level },
                 spacing: Spacing::Poisson,
-                seed: 1,
+                seed,
                 session: None,
             };
             Plan { arrivals, connections, ..plan }

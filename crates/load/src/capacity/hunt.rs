@@ -42,6 +42,8 @@ const HALVINGS: u32 = 4;
 pub(super) struct Hunt<'a> {
     search: &'a Search,
     probes: Vec<Probe>,
+    /// Loads so far, each of which has a seed of its own.
+    loads: u64,
     /// Connections of an open loop, and how many it may have: more are taken where those are too few.
     connections: u32,
     most_connections: u32,
@@ -75,8 +77,8 @@ impl<'a> Hunt<'a> {
     ) -> Self {
         let connections = search.plan.connections;
         let most_connections = (most_clients(&search.plan) as u32).max(connections);
-        let (probes, trouble) = (Vec::new(), None);
-        Hunt { search, probes, connections, most_connections, trouble, drain, means, news }
+        let (probes, loads, trouble) = (Vec::new(), 0, None);
+        Hunt { search, probes, loads, connections, most_connections, trouble, drain, means, news }
     }
 
     /// From the first level to the answer.
@@ -258,6 +260,7 @@ impl<'a> Hunt<'a> {
             p99_us: outcome.response_time_us.p99,
             max_us: outcome.response_time_us.max,
             connections: outcome.plan.connections,
+            seed: outcome.plan.seed(),
             doubts: if kept { outcome.verdict.reasons().to_vec() } else { Vec::new() },
             client_bound,
         };
@@ -292,7 +295,9 @@ impl<'a> Hunt<'a> {
     /// Waits for the server to be as it was when it was idle, and loads it.
     fn measure(&mut self, level: f64, seconds: f64) -> Result<Measured, Error> {
         let undrained = self.drain.wait(self.means, self.news)?;
-        let plan = at_level(self.search, level, self.connections, seconds);
+        // The same requests at the same moments once more would be no second look.
+        self.loads += 1;
+        let plan = at_level(self.search, level, self.connections, seconds, self.loads);
         let outcome = self.means.load(&plan, &mut |progress| (self.news)(News::Trying(level, progress)))?;
         Ok((outcome, undrained))
     }

@@ -172,6 +172,23 @@ fn what_no_probe_can_tell_is_said_and_is_no_miss() {
 }
 
 #[test]
+fn each_probe_has_a_seed_of_its_own() {
+    let mut seeds = Vec::new();
+    let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
+        let Arrivals::Open { seed, .. } = plan.arrivals else { panic!("no rate") };
+        seeds.push(seed);
+        let mut outcome = Outcome { requests: 1000, ..Outcome::empty(plan) };
+        outcome.response_time_us.p99 = Some(30_000);
+        Ok(outcome)
+    };
+    let search = search_of(What::Rate, "p99<50ms", 20.0);
+    let found = search_by(&search, &mut Idle(measure), &mut |_| ()).unwrap();
+    assert_eq!(found.probes.iter().map(|probe| probe.seed).collect::<Vec<_>>(), seeds);
+    seeds.dedup();
+    assert!(seeds.len() > 2 && seeds.len() == found.probes.len() && seeds.is_sorted(), "{seeds:?}");
+}
+
+#[test]
 fn an_answer_that_does_not_last_is_stepped_down_from() {
     // For as long as an ordinary probe a queue takes in what is too much.
     let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
