@@ -231,7 +231,7 @@ pub struct Offered {
     /// as many as are due.
     #[serde(default)]
     pub ended_in_second_half: u64,
-    /// Service time: from sending a request to the last byte of its response.
+    /// Service time: from sending a request to the last byte of its response; of one that timed out, what it had taken by then.
     pub service_time_us: Distribution,
     /// From when a request was due to when it was sent: lateness of the load itself, and waiting for a free connection.
     pub send_lag_us: Distribution,

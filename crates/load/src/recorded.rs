@@ -114,7 +114,7 @@ impl Deref for Counted {
 pub(crate) struct Histograms {
     /// From when a request was due to the end of its answer.
     pub(crate) response: Counted,
-    /// From when it was sent to the end of its answer; only in an open loop, where that is another thing.
+    /// From when it was sent to the end of its answer, or to its time-out; only in an open loop, where that is another thing.
     pub(crate) service: Counted,
     /// From when it was due to when it was sent; only in an open loop.
     pub(crate) lag: Counted,

@@ -62,10 +62,10 @@ pub(crate) fn outcome(plan: &Plan, schedule: &Window, cancel: &Switch, driver: &
 
 /// What an open loop has offered.
 fn offered(plan: &Plan, recorded: &Recorded, duration_s: f64) -> Option<Offered> {
-    let Recorded { histograms, errors, unsent, .. } = recorded;
+    let Recorded { histograms, unsent, .. } = recorded;
     plan.arrivals.is_open().then(|| {
-        let sent = histograms.service.len() + errors.total();
-        let due = sent + unsent;
+        // Each that was sent has a lag.
+        let due = histograms.lag.len() + unsent;
         Offered {
             due,
             unsent: *unsent,

@@ -121,6 +121,11 @@ pub(crate) fn too_many_errors(outcome: &Outcome) -> Option<String> {
     (failed as f64 > ERROR_SHARE * all as f64).then(|| format!("{failed} of {all} requests failed"))
 }
 
+/// Whether too many requests ran out of time.
+pub(crate) fn times_out(outcome: &Outcome) -> bool {
+    outcome.errors.timeouts() as f64 > ERROR_SHARE * all(outcome) as f64
+}
+
 fn client_was_busy(outcome: &Outcome) -> Option<String> {
     let share = outcome.client.busiest_thread_share;
     let reason = || {

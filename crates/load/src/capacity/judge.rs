@@ -45,6 +45,10 @@ pub(super) fn clearly_kept(target: &[Threshold], outcome: &Outcome) -> bool {
 pub(super) fn lacks_connections(target: &[Threshold], outcome: &Outcome) -> bool {
     let Some(offered) = &outcome.offered else { return false };
     let waited = offered.unsent > 0 || verdict::sent_late(outcome).is_some();
+    // Connections that wait for a server that does not answer are busy for that.
+    if verdict::times_out(outcome) {
+        return false;
+    }
     if !waited || verdict::client_is_at_its_limit(outcome) || offered.service_time_us.count == 0 {
         return false;
     }
@@ -112,13 +116,16 @@ mod tests {
     #[test]
     fn only_answers_that_came_in_time_once_sent_miss_for_want_of_connections() {
         let target = ["p99<50ms".parse().unwrap()];
-        let lacks = |unsent: u64, service_us: u64| {
+        let lacks = |unsent: u64, service_us: u64, timeouts: u64| {
             let times = Distribution { count: 10_000, p99: Some(service_us), ..Distribution::default() };
             let offered = Offered { due: 10_000, unsent, service_time_us: times, ..Offered::default() };
-            let outcome = Outcome { offered: Some(offered), ..Outcome::empty(&Plan::new("http://x/")) };
+            let mut outcome = Outcome { offered: Some(offered), ..Outcome::empty(&Plan::new("http://x/")) };
+            (outcome.requests, outcome.errors.first_byte_timeout) = (10_000 - timeouts, timeouts);
             lacks_connections(&target, &outcome)
         };
-        assert!(lacks(1, 30_000) && !lacks(0, 30_000) && !lacks(1, 60_000));
+        assert!(lacks(1, 30_000, 0) && !lacks(0, 30_000, 0) && !lacks(1, 60_000, 0));
+        // Two per cent of time-outs keep connections busy that others wait for.
+        assert!(lacks(1, 30_000, 10) && !lacks(1, 30_000, 200));
     }
 
     #[test]
