@@ -1,18 +1,16 @@
 //! `plimsoll capacity`: how much load a server carries within a target.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use load::capacity::{Capacity, End, News, Probe, Search, What, most_clients, search};
 use load::report::duration;
 use load::{Plan, Switch, Threshold};
 
 use super::Failure;
 use super::live::LiveLine;
-use super::output::give;
+use super::output::{Destination, print};
 
 /// Load before each probe of a rate: a share of its length, and no more than so many seconds. A probe of clients has none, since
 /// all of them at once are what it is about.
@@ -106,17 +104,22 @@ impl Args {
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let wanted = args.search().map_err(Failure::usage)?;
+    let json_file = Destination::open(args.json.as_deref().filter(|file| *file != "-"));
+    let json_file = json_file.map_err(Failure::usage)?;
+    let page_file = Destination::open(args.html.as_deref()).map_err(Failure::usage)?;
     let cancel = Switch::default();
     super::stop_on_signal(&cancel, |_| ())?;
     let live = LiveLine::new();
     let found = search(&wanted, &cancel, &mut |news| tell(&wanted, &live, &news))?;
     drop(live);
-    if let Some(file) = &args.html {
-        let page =
-            ::lab::report::knee(&wanted.plan.url, &text(&wanted, &found), &found, &super::command_line());
-        fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
+    let (said, json) = (text(&wanted, &found), serde_json::to_string_pretty(&found)? + "\n");
+    print(if args.json.as_deref() == Some("-") { &json } else { &said })?;
+    if let Some(file) = json_file {
+        file.write(&json)?;
     }
-    give(args.json.as_deref(), &found, &text(&wanted, &found))?;
+    if let Some(file) = page_file {
+        file.write(&::lab::report::knee(&wanted.plan.url, &said, &found, &super::command_line()))?;
+    }
     Ok(if found.confirmed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

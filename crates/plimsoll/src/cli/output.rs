@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write, stdout};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Serialize;
@@ -57,6 +57,40 @@ pub(super) fn replace(file: &Path, text: &str) -> io::Result<()> {
         let _ = fs::remove_file(&part);
     }
     written
+}
+
+/// A file for a result that takes its time: opened before, so that one that cannot be written costs no work. What it has is kept
+/// until there is something to put in its place.
+pub(super) struct Destination {
+    name: PathBuf,
+    file: File,
+}
+
+impl Destination {
+    /// Opens the file, if one is wanted.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn open(name: Option<impl AsRef<Path>>) -> anyhow::Result<Option<Self>> {
+        let Some(name) = name else { return Ok(None) };
+        let name = name.as_ref().to_path_buf();
+        let file = File::options().write(true).create(true).truncate(false).open(&name);
+        let file = file.with_context(|| format!("cannot write {}", name.display()))?;
+        Ok(Some(Destination { name, file }))
+    }
+
+    /// Puts the result there.
+    ///
+    /// # Errors
+    /// It cannot be written, as on a full disk.
+    pub(super) fn write(mut self, text: &str) -> anyhow::Result<()> {
+        // A terminal or a pipe has no length.
+        let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
+        let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
+        emptied
+            .and_then(|()| self.file.write_all(text.as_bytes()))
+            .with_context(|| format!("cannot write {}", self.name.display()))
+    }
 }
 
 /// Says something on the standard error. Nobody may be left to listen, which must not end anything: `eprintln` would panic.

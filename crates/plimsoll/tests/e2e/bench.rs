@@ -137,6 +137,29 @@ fn a_missed_threshold_is_a_failure() {
 }
 
 #[test]
+fn a_file_that_cannot_be_written_is_said_before_the_load() {
+    let directory = tempfile::tempdir().unwrap();
+    let (nowhere, kept) = (directory.path().join("nowhere/x"), directory.path().join("kept"));
+    std::fs::write(&kept, "of before").unwrap();
+    let [nowhere, kept] = [&nowhere, &kept].map(|path| path.to_str().unwrap());
+    // Nobody listens there, which would be another failure.
+    for name in ["bench", "capacity"] {
+        for flags in [["--json", nowhere], ["--html", nowhere]] {
+            let mut command = plimsoll();
+            command.args([&[name, "http://127.0.0.1:1/"], &flags[..]].concat());
+            let (status, said) = failed(&mut command);
+            assert!(status == 2 && said.contains("cannot write"), "{status}: {said}");
+        }
+    }
+    let site = site();
+    let server = Server::start(site.path(), &[]);
+    output_of(&mut load(&[&server.url("/1k.html"), "-n", "10", "--json", kept]));
+    let result: Value = serde_json::from_str(&std::fs::read_to_string(kept).unwrap()).unwrap();
+    assert_eq!(result["requests"], 10);
+    server.stop();
+}
+
+#[test]
 fn an_open_loop_is_kept_and_the_server_is_looked_at() {
     let site = site();
     let server = Server::start(site.path(), &["--model", "reactor"]);

@@ -3,17 +3,15 @@
 mod plan;
 mod view;
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context;
 use bytesize::ByteSize;
 use load::sample::Sampler;
 use load::{Outcome, Plan, Rate, Switch, Threshold};
 
-use super::output::print;
+use super::output::{Destination, print};
 use super::{Failure, say};
 use view::View;
 
@@ -173,21 +171,14 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     plan.validate().map_err(Failure::usage)?;
     load::preflight(&plan).iter().for_each(|warning| say!("plimsoll: warning: {warning}"));
+    let json_file = Destination::open(args.json.as_deref().filter(|file| *file != "-"));
+    let json_file = json_file.map_err(Failure::usage)?;
+    let page_file = Destination::open(args.html.as_deref()).map_err(Failure::usage)?;
     let cancel = Switch::default();
     super::stop_on_signal(&cancel, |_| ())?;
     let outcome = measure(&args, &plan, &cancel)?;
-    if let Some(file) = &args.html {
-        let page = ::lab::report::single(&outcome, &super::command_line());
-        fs::write(file, page).with_context(|| format!("cannot write {}", file.display()))?;
-    }
-    let format = match args.json.as_deref() {
-        Some("-") => Format::Json,
-        Some(file) => {
-            fs::write(file, json(&outcome)? + "\n").with_context(|| format!("cannot write {file}"))?;
-            args.format
-        }
-        None => args.format,
-    };
+    let format = if args.json.as_deref() == Some("-") { Format::Json } else { args.format };
+    // First what is seen: a disk that is full by now must not cost the result.
     print(match format {
         Format::Text => load::report::text(&outcome),
         Format::Ab => load::report::ab(&outcome),
@@ -196,6 +187,12 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         Format::Hdr => load::hdr::log(&outcome),
         Format::Csv => load::report::csv(&outcome),
     })?;
+    if let Some(file) = json_file {
+        file.write(&(json(&outcome)? + "\n"))?;
+    }
+    if let Some(file) = page_file {
+        file.write(&::lab::report::single(&outcome, &super::command_line()))?;
+    }
     if outcome.answered() + outcome.drained == 0 {
         return Err(nothing_came(&outcome).into());
     }
