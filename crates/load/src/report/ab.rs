@@ -54,8 +54,10 @@ fn write_counts(out: &mut String, outcome: &Outcome) -> fmt::Result {
             errors.bad_body
         )?;
     }
-    if answers > ok {
-        writeln!(out, "Non-2xx responses:      {}", answers - ok)?;
+    let unexpected = outcome.unexpected_statuses.iter().filter(|(code, _)| **code / 100 != 2);
+    let others = answers - ok + unexpected.map(|(_, count)| count).sum::<u64>();
+    if others > 0 {
+        writeln!(out, "Non-2xx responses:      {others}")?;
     }
     if !plan.close {
         writeln!(out, "Keep-Alive requests:    {}", outcome.requests)?;

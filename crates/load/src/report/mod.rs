@@ -281,6 +281,17 @@ mod tests {
     }
 
     #[test]
+    fn statuses_that_were_not_expected_are_told_as_those_tools_tell_them() {
+        let mut outcome = known();
+        (outcome.requests, outcome.errors.bad_status) = (0, 200);
+        (outcome.statuses, outcome.unexpected_statuses) = Default::default();
+        outcome.unexpected_statuses.extend([(404, 150), (302, 50)]);
+        let (ab, wrk) = (ab(&outcome), wrk(&outcome));
+        assert!(ab.contains("Non-2xx responses:      200\n"), "{ab}");
+        assert!(wrk.contains("  Non-2xx or 3xx responses: 150\n") && !wrk.contains("Socket errors"), "{wrk}");
+    }
+
+    #[test]
     fn what_wrk_prints_is_there_line_for_line() {
         let text = wrk(&known());
         for line in [

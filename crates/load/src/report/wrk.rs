@@ -42,11 +42,13 @@ fn write(out: &mut String, outcome: &Outcome) -> fmt::Result {
     )?;
     let connect = errors.connecting();
     let read = errors.reset + errors.short_response + errors.closed_early + errors.malformed + errors.other;
-    if errors.total() > 0 {
-        let timeout = errors.timeouts() - errors.connect_timeout;
+    let timeout = errors.timeouts() - errors.connect_timeout;
+    if connect + read + timeout > 0 {
         writeln!(out, "  Socket errors: connect {connect}, read {read}, write 0, timeout {timeout}")?;
     }
-    let bad: u64 = outcome.statuses.iter().filter(|(code, _)| **code > 399).map(|(_, count)| count).sum();
+    // Whether they were expected does not matter to wrk.
+    let all = outcome.statuses.iter().chain(&outcome.unexpected_statuses);
+    let bad: u64 = all.filter(|(code, _)| **code > 399).map(|(_, count)| count).sum();
     if bad > 0 {
         writeln!(out, "  Non-2xx or 3xx responses: {bad}")?;
     }

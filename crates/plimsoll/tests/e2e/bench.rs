@@ -137,6 +137,24 @@ fn a_missed_threshold_is_a_failure() {
 }
 
 #[test]
+fn a_result_that_means_nothing_reaches_no_threshold_and_says_so() {
+    let site = site();
+    let server = Server::start(site.path(), &[]);
+    let missing = server.url("/missing");
+    let bounds = ["-n", "2000", "-c", "4", "--threshold", "p50<10s"];
+    let (status, said) = failed(&mut load(&[&[&*missing], &bounds[..]].concat()));
+    assert!(status == 1 && said.contains("missed: the result is INVALID: 2000 of 2000 answers"), "{said}");
+    for form in ["ab", "wrk", "hdr"] {
+        let said = output_of(&mut load(&[&missing, "-n", "50", "-q", "--format", form]));
+        assert!(said.contains("plimsoll: INVALID: 50 of 50 answers have an error status"), "{form}: {said}");
+    }
+    let wrk = ["-n", "50", "-q", "--format", "wrk", "--expect-status", "200"];
+    let said = String::from_utf8(load(&[&[&*missing], &wrk[..]].concat()).output().unwrap().stdout).unwrap();
+    assert!(said.contains("Non-2xx or 3xx responses: 50") && !said.contains("Socket errors"), "{said}");
+    server.stop();
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_said_before_the_load() {
     let directory = tempfile::tempdir().unwrap();
     let (nowhere, kept) = (directory.path().join("nowhere/x"), directory.path().join("kept"));

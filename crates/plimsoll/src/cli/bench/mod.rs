@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use load::sample::Sampler;
-use load::{Outcome, Plan, Rate, Switch, Threshold};
+use load::{Outcome, Plan, Rate, Switch, Threshold, Verdict};
 
 use super::output::{Destination, print};
 use super::{Failure, say};
@@ -121,7 +121,7 @@ pub(super) struct Args {
     /// Form of the result: for people, as ab or wrk print it, as JSON, as CSV, or as a log of HdrHistogram
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     format: Format,
-    /// What must be reached, or the exit status is 1: 'p99<50ms,errors<0.1%,rate>1000'
+    /// What must be reached, or the exit status is 1: 'p99<50ms,errors<0.1%,rate>1000'; an INVALID result reaches nothing
     #[arg(long, value_name = "BOUNDS", value_delimiter = ',')]
     threshold: Vec<Threshold>,
     /// Write the result as JSON to a file, or with - to standard output in place of the text
@@ -193,11 +193,20 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Some(file) = page_file {
         file.write(&::lab::report::single(&outcome, &super::command_line()))?;
     }
+    let reasons = outcome.verdict.reasons();
+    if matches!(format, Format::Ab | Format::Wrk | Format::Hdr) && outcome.verdict != Verdict::Valid {
+        // Those forms have no place for it.
+        say!("plimsoll: {}: {}", outcome.verdict.word(), reasons.join("; "));
+    }
     if outcome.answered() + outcome.drained == 0 {
         return Err(nothing_came(&outcome).into());
     }
-    let missed: Vec<String> =
+    let mut missed: Vec<String> =
         args.threshold.iter().filter_map(|threshold| threshold.missed_by(&outcome)).collect();
+    if matches!(outcome.verdict, Verdict::Invalid(_)) && !args.threshold.is_empty() {
+        // Figures that do not mean what they seem to keep nothing.
+        missed.insert(0, format!("the result is INVALID: {}", reasons.join("; ")));
+    }
     if !missed.is_empty() {
         return Err(anyhow::anyhow!("missed: {}", missed.join("; ")).into());
     }
