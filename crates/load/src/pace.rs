@@ -189,7 +189,8 @@ impl Pace {
 impl Open {
     fn take(&self) -> Option<(Instant, Option<u32>)> {
         let (after, entry) = self.moments.borrow_mut().next()?;
-        let due = self.start + after;
+        // What is due in ages is never due.
+        let due = self.start.checked_add(after)?;
         self.until.is_none_or(|until| due < until).then_some((due, entry))
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::plan::{Rate, Spacing};
+use crate::plan::{LONGEST_S, Rate, Spacing};
 
 /// A stretch of time in which the rate changes evenly, in requests per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,6 +107,10 @@ impl Iterator for Schedule {
             gap -= left;
             self.began += self.segment.seconds;
             self.given = 0.0;
+            // Bursts of next to nothing may have no request for ages; no load takes that long.
+            if self.began > LONGEST_S {
+                return None;
+            }
             self.segment = self.segments.next()?;
         }
     }
@@ -194,5 +198,11 @@ mod tests {
         for (from, until, expected) in [(0.0, 0.5, 500), (0.5, 2.0, 0), (2.0, 2.5, 500)] {
             assert!(count(bursts.clone(), from, until).abs_diff(expected) <= 1, "{from} to {until}");
         }
+    }
+
+    #[test]
+    fn a_rate_of_next_to_nothing_ends_and_does_not_hang() {
+        let bursts = Rate::OnOff { rate: 1e-300, on_s: 60.0, off_s: 60.0 };
+        assert_eq!(Schedule::new(&bursts, Spacing::Constant, 1, 1, 2).next(), None);
     }
 }

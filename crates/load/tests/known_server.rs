@@ -319,6 +319,10 @@ fn a_log_of_histograms_has_the_slowest_too() {
 #[test]
 fn a_plan_that_cannot_be_run_is_explained() {
     let good = Plan::new("http://127.0.0.1:1/");
+    let at_rate = |rate: &str| {
+        let (rate, spacing) = (rate.parse().unwrap(), Spacing::Constant);
+        Plan { arrivals: Arrivals::Open { rate, spacing, seed: 1, session: None }, ..good.clone() }
+    };
     for (plan, part) in [
         (Plan { connections: 0, ..good.clone() }, "connections 0: must be at least 1"),
         (Plan { connections: 4_000_000_000, ..good.clone() }, "a process may have"),
@@ -335,6 +339,7 @@ fn a_plan_that_cannot_be_run_is_explained() {
             Plan { fields: vec![("Connection".into(), "close".into())], ..good.clone() },
             "the load sets it itself",
         ),
+        (at_rate("1e-19"), "must be 0.000001 to 100000000, or 0 for none"),
         (Plan { cpus: vec![5000], ..good.clone() }, "core 5000"),
     ] {
         let error = run(&plan, &mut |_| ()).unwrap_err().to_string();

@@ -8,7 +8,7 @@ use crate::mix::Mix;
 use crate::target::Target;
 
 /// Longest time a plan may ask for, in seconds: a week.
-const LONGEST_S: f64 = 7.0 * 86_400.0;
+pub(crate) const LONGEST_S: f64 = 7.0 * 86_400.0;
 
 /// The least time-out that a plan may have, in seconds.
 pub(crate) const LEAST_TIMEOUT_S: f64 = 0.001;
@@ -21,6 +21,9 @@ const MOST_PIPELINED: u32 = 1000;
 
 /// Highest rate that a plan may ask for, in requests per second; no host comes near it.
 const MOST_RATE: f64 = 1e8;
+
+/// Lowest rate but for none at all: a request in eleven days.
+const LEAST_RATE: f64 = 1e-6;
 
 impl Arrivals {
     fn validate(&self) -> Result<(), String> {
@@ -55,8 +58,11 @@ impl Rate {
             Rate::OnOff { rate, on_s, off_s } => (vec![*rate], vec![*on_s, *off_s]),
             Rate::TwoState { low, high, low_s, high_s } => (vec![*low, *high], vec![*low_s, *high_s]),
         };
-        if let Some(rate) = rates.iter().find(|rate| !(0.0..=MOST_RATE).contains(*rate)) {
-            return Err(format!("rate of {rate} requests per second: must be 0 to {MOST_RATE:.0}"));
+        let can_be = |rate: &f64| *rate == 0.0 || (LEAST_RATE..=MOST_RATE).contains(rate);
+        if let Some(rate) = rates.iter().find(|rate| !can_be(rate)) {
+            return Err(format!(
+                "rate of {rate} requests per second: must be {LEAST_RATE} to {MOST_RATE:.0}, or 0 for none"
+            ));
         }
         if !rates.iter().any(|rate| *rate > 0.0) {
             return Err("a rate of 0 requests per second all the time: some rate must be above 0".into());

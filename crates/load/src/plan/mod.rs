@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::link::Link;
 
-pub(crate) use check::LEAST_TIMEOUT_S;
+pub(crate) use check::{LEAST_TIMEOUT_S, LONGEST_S};
 pub use split::processes_for;
 pub(crate) use split::{MOST_PROCESSES, most_connections};
 
