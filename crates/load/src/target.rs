@@ -1,6 +1,7 @@
 //! Where a load goes: a URL taken apart, and the bytes of the request for it.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -8,6 +9,9 @@ use rand_chacha::ChaCha8Rng;
 use crate::error::Error;
 use crate::plan::Plan;
 use crate::template::Template;
+
+/// How long each of several addresses of a host may take to answer at the start.
+const TRIAL: Duration = Duration::from_secs(1);
 
 /// An `http` URL taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,11 +55,11 @@ impl Target {
         Ok(Target { authority: authority.into(), host: host.trim_matches(['[', ']']).into(), port, path })
     }
 
-    /// The address of the host.
+    /// The address of the host; where it has several, the first that takes a connection.
     pub(crate) fn resolve(&self) -> Result<SocketAddr, Error> {
         let failed = |cause| Error::Resolve { host: self.host.clone(), cause };
-        let mut addresses = (self.host.as_str(), self.port).to_socket_addrs().map_err(failed)?;
-        addresses.next().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
+        let addresses: Vec<_> = (self.host.as_str(), self.port).to_socket_addrs().map_err(failed)?.collect();
+        reachable(&addresses).ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))
     }
 
     /// A request of HTTP/1.0, which ends with its connection.
@@ -84,6 +88,17 @@ impl Target {
             return Ok(Request::Same(template.fill(0, &mut ChaCha8Rng::seed_from_u64(0))));
         }
         Ok(Request::Template(template))
+    }
+}
+
+/// The first of some addresses that takes a connection, or the first of all if none does: `localhost` may be `::1` as well as
+/// 127.0.0.1, and a server may listen on one of them alone. A single one is not tried.
+fn reachable(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+    let takes = |address: &&SocketAddr| TcpStream::connect_timeout(address, TRIAL).is_ok();
+    let first = addresses.first()?;
+    match addresses.iter().all(|address| address == first) {
+        true => Some(*first),
+        false => addresses.iter().find(takes).or(Some(first)).copied(),
     }
 }
 
@@ -134,6 +149,20 @@ mod tests {
             let expected = Target { authority: authority.into(), host: host.into(), port, path: path.into() };
             assert_eq!(Target::parse(url).unwrap(), expected, "{url}");
         }
+    }
+
+    #[test]
+    fn of_several_addresses_it_is_the_one_that_is_listened_on() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let other: SocketAddr = ([0, 0, 0, 0, 0, 0, 0, 1], address.port()).into();
+        assert_eq!(reachable(&[other, address]), Some(address));
+        assert_eq!(reachable(&[address, other]), Some(address));
+        drop(listener);
+        assert_eq!(
+            (reachable(&[other, address]), reachable(&[other]), reachable(&[])),
+            (Some(other), Some(other), None)
+        );
     }
 
     #[test]
