@@ -24,7 +24,7 @@ use crate::hdr;
 use crate::host::Sample;
 use crate::outcome::{Outcome, Second};
 use crate::plan::Plan;
-use crate::progress::{Phase, Progress, TICK, Window};
+use crate::progress::{Phase, Progress, Pulse, TICK, Window};
 use crate::recorded::{Recorded, SecondPart};
 use crate::responder::Wanted;
 use crate::run::{run_threads, run_until};
@@ -171,7 +171,7 @@ impl Fleet {
     ) -> Result<Seen, Error> {
         let mut records: Vec<Record> = Vec::new();
         let latest = window.until.map(|until| until + Duration::from_secs_f64(plan.timeout_s) + PATIENCE);
-        let (mut before, mut last_phase) = ((window.start, 0), None);
+        let (mut pulse, mut last_phase) = (Pulse::new(window.start), None);
         let (mut begin, mut end, mut rates) = (Sample::now(), None, Rates::default());
         while records.len() < self.members.len() {
             if cancel.is_set() {
@@ -185,10 +185,10 @@ impl Fleet {
                 Phase::Draining if end.is_none() => end = Some(Sample::now()),
                 _ => {}
             }
-            let progress = self.progress(window, phase, now, before);
+            let progress = self.progress(window, phase, now, &mut pulse);
             rates.look(&progress);
             observer(&progress);
-            (before, last_phase) = ((now, progress.requests), Some(phase));
+            last_phase = Some(phase);
             match self.reports.recv_timeout(TICK) {
                 Ok((index, Report::Progress { requests, errors })) => {
                     self.heard[index] = Heard { requests, errors, ..self.heard[index] };
@@ -214,7 +214,7 @@ impl Fleet {
         let host = end.unwrap_or_else(Sample::now).since(&begin);
         // So many requests end when the last process does: whoever looks at the server is told.
         if last_phase != Some(Phase::Draining) {
-            observer(&self.progress(window, Phase::Draining, Instant::now(), before));
+            observer(&self.progress(window, Phase::Draining, Instant::now(), &mut pulse));
         }
         let mut seen = Seen { host, rates, ..Seen::default() };
         records.iter().try_for_each(|record| record.add_to(&mut seen)).map_err(|error| {
@@ -223,16 +223,10 @@ impl Fleet {
         Ok(seen)
     }
 
-    fn progress(
-        &self,
-        window: &Window,
-        phase: Phase,
-        now: Instant,
-        (then, before): (Instant, u64),
-    ) -> Progress {
+    fn progress(&self, window: &Window, phase: Phase, now: Instant, pulse: &mut Pulse) -> Progress {
         let requests = self.heard.iter().map(|heard| heard.requests).sum();
         let errors = self.heard.iter().map(|heard| heard.errors).sum();
-        Progress::new(window, phase, now, (requests, errors), (then, before))
+        Progress::new(window, phase, now, (requests, errors), pulse.beat(now, requests))
     }
 }
 

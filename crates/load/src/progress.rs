@@ -34,7 +34,7 @@ pub struct Progress {
     pub requests: u64,
     /// Errors so far, warm-up included.
     pub errors: u64,
-    /// Complete responses per second since the last call.
+    /// Complete responses per second of late: over the last tenth of a second, or what is a little longer.
     pub recent_per_second: f64,
     /// Response times of the latest second that is complete; `None` before there is one, and for a load of several
     /// processes.
@@ -55,24 +55,48 @@ pub struct Latest {
 }
 
 impl Progress {
-    /// That of a load which has done so much by now, and had so many responses then.
+    /// That of a load which has done so much by now, and so many responses per second of late.
     pub(crate) fn new(
         window: &Window,
         phase: Phase,
         now: Instant,
         (requests, errors): (u64, u64),
-        (then, before): (Instant, u64),
+        recent_per_second: f64,
     ) -> Self {
-        let past = now.saturating_duration_since(then).as_secs_f64();
         Progress {
             phase,
             elapsed: now.saturating_duration_since(window.start),
             total: window.until.map(|until| until - window.start),
             requests,
             errors,
-            recent_per_second: if past > 0.0 { (requests - before) as f64 / past } else { 0.0 },
+            recent_per_second,
             latest: None,
         }
+    }
+}
+
+/// The rate of late, over a tick at least: between looks that follow each other closely chance is all there is, and counts come
+/// from several processes one after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Pulse {
+    then: Instant,
+    before: u64,
+    per_second: f64,
+}
+
+impl Pulse {
+    pub(crate) fn new(start: Instant) -> Self {
+        Pulse { then: start, before: 0, per_second: 0.0 }
+    }
+
+    /// Complete responses per second, of which there have been so many by now.
+    pub(crate) fn beat(&mut self, now: Instant, requests: u64) -> f64 {
+        let past = now.saturating_duration_since(self.then);
+        if past >= TICK {
+            let per_second = requests.saturating_sub(self.before) as f64 / past.as_secs_f64();
+            *self = Pulse { then: now, before: requests, per_second };
+        }
+        self.per_second
     }
 }
 
@@ -115,5 +139,20 @@ impl Window {
         } else {
             Phase::Warmup
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_that_come_one_after_the_other_are_no_burst() {
+        let (start, ms) = (Instant::now(), Duration::from_millis);
+        let mut pulse = Pulse::new(start);
+        // Two processes with 100 requests each in a tenth of a second, a millisecond apart.
+        let beats = [(100, 100), (101, 200), (200, 300), (201, 400), (300, 500), (301, 600)]
+            .map(|(at, requests)| pulse.beat(start + ms(at), requests));
+        assert_eq!(beats, [1000.0, 1000.0, 2000.0, 2000.0, 2000.0, 2000.0]);
     }
 }

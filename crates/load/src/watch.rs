@@ -10,7 +10,7 @@ use engine::{Stop as Switch, clock};
 use crate::error::Error;
 use crate::host::Sample;
 use crate::outcome::Host;
-use crate::progress::{Live, Phase, Progress, TICK, Window};
+use crate::progress::{Live, Phase, Progress, Pulse, TICK, Window};
 use crate::recorded::{Recorded, SecondPart};
 use crate::steady::Rates;
 use crate::thread::Part;
@@ -56,7 +56,7 @@ impl Watch {
         let (mut timeline, mut rates) = (Timeline::default(), Rates::default());
         let threads = self.live.len();
         let (mut latest, mut look) = (None, self.schedule.start);
-        let mut last = (self.schedule.start, 0, None);
+        let (mut pulse, mut last_phase) = (Pulse::new(self.schedule.start), None);
         let used = || (self.used_here(), Sample::now());
         let mut cpu = Duration::ZERO;
         let (mut begin, mut end) = (used(), None);
@@ -64,18 +64,18 @@ impl Watch {
             let now = Instant::now();
             let phase = self.schedule.phase(now, &self.cancel);
             match phase {
-                Phase::Measuring if last.2 != Some(phase) => begin = used(),
-                Phase::Draining if last.2 != Some(phase) => end = Some(used()),
+                Phase::Measuring if last_phase != Some(phase) => begin = used(),
+                Phase::Draining if last_phase != Some(phase) => end = Some(used()),
                 _ => {}
             }
-            let mut progress = self.progress(phase, now, (last.0, last.1));
+            let mut progress = self.progress(phase, now, &mut pulse);
             if now >= look {
                 (latest, look) = (timeline.latest(threads), now + SECOND);
             }
             progress.latest.clone_from(&latest);
             rates.look(&progress);
             observer(&progress);
-            last = (now, progress.requests, Some(phase));
+            last_phase = Some(phase);
             match reports.recv_timeout(self.next_look(now)) {
                 Ok(part) => {
                     let part = part?;
@@ -91,9 +91,9 @@ impl Watch {
             seconds.try_iter().for_each(|part| timeline.add(part));
         }
         let end = end.unwrap_or_else(used);
-        if last.2 != Some(Phase::Draining) {
+        if last_phase != Some(Phase::Draining) {
             let now = Instant::now();
-            observer(&self.progress(Phase::Draining, now, (last.0, last.1)));
+            observer(&self.progress(Phase::Draining, now, &mut pulse));
         }
         seconds.try_iter().for_each(|part| timeline.add(part));
         Ok(Seen {
@@ -120,11 +120,11 @@ impl Watch {
         next.map_or(TICK, |next| next.min(TICK))
     }
 
-    fn progress(&self, phase: Phase, now: Instant, (then, before): (Instant, u64)) -> Progress {
+    fn progress(&self, phase: Phase, now: Instant, pulse: &mut Pulse) -> Progress {
         let sum = |get: fn(&Live) -> &AtomicU64| {
             self.live.iter().map(|live| get(live).load(Ordering::Relaxed)).sum()
         };
-        let counts = (sum(|live| &live.requests), sum(|live| &live.errors));
-        Progress::new(&self.schedule, phase, now, counts, (then, before))
+        let (requests, errors) = (sum(|live| &live.requests), sum(|live| &live.errors));
+        Progress::new(&self.schedule, phase, now, (requests, errors), pulse.beat(now, requests))
     }
 }
