@@ -48,18 +48,22 @@ impl View {
                 put(&(headline(progress, server) + "\n"));
             }
             Kind::Terminal => {
-                // Back to the first of its lines, and nothing below.
-                let mut text = if self.lines > 0 { format!("\x1b[{}A", self.lines) } else { String::new() };
-                text += "\r\x1b[J";
                 let shown = match progress.phase {
                     Phase::Draining => String::new(),
                     _ => screen(progress, server),
                 };
+                put(&over(self.lines, &shown));
                 self.lines = shown.lines().count();
-                put(&(text + &shown));
             }
         }
     }
+}
+
+/// What writes some lines over so many others: back to the first of those, and nothing below. Lines that are too long for the
+/// terminal are cut and not wrapped, since what is wrapped takes more lines than are gone back.
+fn over(lines: usize, shown: &str) -> String {
+    let back = if lines > 0 { format!("\x1b[{lines}A") } else { String::new() };
+    format!("{back}\r\x1b[J\x1b[?7l{shown}\x1b[?7h")
 }
 
 fn put(text: &str) {
@@ -68,9 +72,9 @@ fn put(text: &str) {
     let _ = stderr().flush();
 }
 
-/// Everything in one line.
-fn headline(progress: &Progress, server: Option<&Moment>) -> String {
-    let mut line = format!(
+/// How far the load is, the response times of late, and the server: as far as they are known.
+fn parts(progress: &Progress, server: Option<&Moment>) -> Vec<String> {
+    let mut parts = vec![format!(
         "{} {:.0} s{}: {:.0} requests/s, {} answers, {} errors",
         if progress.phase == Phase::Warmup { "warming up" } else { "measuring" },
         progress.elapsed.as_secs_f64(),
@@ -78,21 +82,26 @@ fn headline(progress: &Progress, server: Option<&Moment>) -> String {
         progress.recent_per_second,
         progress.requests,
         progress.errors,
-    );
+    )];
     if let Some(Latest { p50_us, p99_us, max_us, .. }) = &progress.latest {
         let [p50, p99, max] = [p50_us, p99_us, max_us].map(|us| duration(*us as f64));
-        let _ = write!(line, ", p50 {p50}, p99 {p99}, max {max}");
+        parts.push(format!("p50 {p50}, p99 {p99}, max {max}"));
     }
     if let Some(moment) = server {
         let memory = load::report::bytes(moment.rss_bytes as f64);
-        let _ = write!(line, ", server {:.2} cores, {memory}", moment.cores);
+        parts.push(format!("server {:.2} cores, {memory}", moment.cores));
     }
-    line
+    parts
 }
 
-/// The line, and below it how the response times of the last second are spread.
+/// Everything in one line.
+fn headline(progress: &Progress, server: Option<&Moment>) -> String {
+    parts(progress, server).join(", ")
+}
+
+/// Each part in a line, which 80 columns are enough for, and below how the response times of the last second are spread.
 fn screen(progress: &Progress, server: Option<&Moment>) -> String {
-    let mut text = headline(progress, server) + "\n";
+    let mut text = parts(progress, server).join("\n  ") + "\n";
     let Some(latest) = &progress.latest else { return text };
     let all: u64 = latest.buckets.iter().map(|(_, count)| count).sum();
     let most = latest.buckets.iter().map(|(_, count)| *count).max().unwrap_or(0);
@@ -130,11 +139,63 @@ mod tests {
         let moment = Moment { cores: 0.98, rss_bytes: 5 << 20, ..Moment::default() };
         assert_eq!(
             screen(&progress(), Some(&moment)),
-            "measuring 3 s of 10 s: 1000 requests/s, 3000 answers, 1 errors, p50 800 us, p99 4.20 ms, max 9.00 ms, server \
-             0.98 cores, 5.00 MiB\n  \
+            "measuring 3 s of 10 s: 1000 requests/s, 3000 answers, 1 errors\n  \
+             p50 800 us, p99 4.20 ms, max 9.00 ms\n  \
+             server 0.98 cores, 5.00 MiB\n  \
              <=   1.00 ms  ##############################  75.0 %\n  \
              <=   2.00 ms                                   0.0 %\n  \
              <=   5.00 ms  ##########                      25.0 %\n"
         );
+    }
+
+    /// What a terminal of so many columns shows of a text, by the few things that the view asks of one.
+    fn shown(text: &str, columns: usize) -> Vec<String> {
+        let (mut rows, mut row, mut wraps) = (vec![String::new()], 0, true);
+        let mut rest = text;
+        while let Some(next) = rest.chars().next() {
+            if let Some(sequence) = rest.strip_prefix("\x1b[") {
+                let end = sequence.find(|letter: char| letter.is_ascii_alphabetic()).unwrap();
+                match (&sequence[..end], &sequence[end..=end]) {
+                    ("?7", letter) => wraps = letter == "h",
+                    ("", "J") => rows.truncate(row + 1),
+                    (up, "A") => row = row.saturating_sub(up.parse().unwrap()),
+                    other => panic!("{other:?}"),
+                }
+                rest = &sequence[end + 1..];
+                continue;
+            }
+            let full = rows[row].len() == columns;
+            match next {
+                '\r' => rows[row].clear(),
+                '\n' => row += 1,
+                _ if full && wraps => row += 1,
+                _ if full => rest = &rest[1..],
+                _ => {}
+            }
+            rows.resize(rows.len().max(row + 1), String::new());
+            if full && !wraps && next >= ' ' {
+                continue;
+            }
+            if next >= ' ' {
+                rows[row].push(next);
+            }
+            rest = &rest[1..];
+        }
+        rows
+    }
+
+    #[test]
+    fn the_view_stays_in_its_place_on_every_terminal() {
+        let moment = Moment { cores: 0.98, rss_bytes: 5 << 20, ..Moment::default() };
+        let mut busy = progress();
+        (busy.requests, busy.errors, busy.recent_per_second) = (3_000_000_000, 1_000_000, 1_234_567.0);
+        let screen = screen(&busy, Some(&moment));
+        assert!(screen.lines().all(|line| line.len() <= 80), "{screen}");
+        let lines = screen.lines().count();
+        for columns in [20, 80] {
+            let once = shown(&over(0, &screen), columns);
+            assert_eq!(shown(&(over(0, &screen) + &over(lines, &screen)), columns), once, "{columns}");
+            assert_eq!(once.len(), lines + 1);
+        }
     }
 }
