@@ -15,11 +15,18 @@ pub fn knee(url: &str, said: &str, found: &Capacity, command: &str) -> String {
     let mut verdict = Verdict::default();
     if !found.confirmed {
         verdict.suspect(
-            "tried again at the end for three times as long, the level mostly missed the target".into(),
+            "tried again at the end for three times as long, the level mostly missed the target, or it cannot be told"
+                .into(),
         );
     }
-    if found.probes.iter().any(|probe| probe.client_bound && !probe.kept) {
+    if found.probes.iter().any(|probe| probe.client_bound && !probe.kept && !probe.undecided) {
         verdict.suspect("the load generator was at its own limit where the target was missed".into());
+    }
+    if found.spoilt() > 0 {
+        verdict.suspect(format!(
+            "{} of the probes that missed the target began before the server had drained: it may carry more",
+            found.spoilt()
+        ));
     }
     found.doubts().iter().for_each(|doubt| verdict.suspect(doubt.clone()));
     let title = format!("How much {url} carries");
@@ -46,7 +53,8 @@ fn chart(found: &Capacity) -> Chart {
     };
     // The axis is logarithmic: it has no 0.
     let points = |kept: bool, get: fn(&Probe) -> u64| -> Vec<_> {
-        let probes = found.probes.iter().filter(|probe| probe.kept == kept && probe.max_us > 0);
+        let told = found.probes.iter().filter(|probe| !probe.undecided && probe.max_us > 0);
+        let probes = told.filter(|probe| probe.kept == kept);
         probes.map(|probe| json!([probe.level, get(probe).max(1)])).collect()
     };
     Chart {
@@ -58,8 +66,12 @@ fn chart(found: &Capacity) -> Chart {
             .iter()
             .map(|probe| {
                 let time = |us: Option<u64>| us.map_or("n/a".into(), |us| duration(us as f64));
-                let word =
-                    if probe.kept { "kept".into() } else { format!("missed: {}", probe.reasons.join("; ")) };
+                let why = probe.reasons.join("; ");
+                let word = match probe {
+                    Probe { undecided: true, .. } => format!("not known: {why}"),
+                    Probe { kept: true, .. } => "kept".into(),
+                    Probe { .. } => format!("missed: {why}"),
+                };
                 vec![
                     number(probe.level),
                     number(probe.requests_per_second),
@@ -81,5 +93,27 @@ fn chart(found: &Capacity) -> Chart {
             ],
         }),
         finding,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::{probe, searched};
+
+    #[test]
+    fn the_page_has_the_verdict_of_its_text() {
+        let results = searched(&[("a", 10.0)], 1);
+        let mut found = results.runs[0].search.clone().unwrap();
+        let is_suspect = |found: &Capacity| {
+            knee("http://x/", "said", found, "plimsoll capacity").contains("before the server had drained")
+        };
+        found.probes = vec![probe(true, false), probe(false, false)];
+        assert!(!is_suspect(&found));
+        found.probes.push(probe(false, true));
+        assert!(is_suspect(&found));
+        // What could not be told has missed nothing.
+        found.probes[2].undecided = true;
+        assert!(!is_suspect(&found));
     }
 }
