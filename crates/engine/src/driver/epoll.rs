@@ -233,8 +233,7 @@ impl Driver for Epoll {
     fn park(&mut self, until: Deadline) -> io::Result<()> {
         let asleep = !until.has_passed(self.now) && self.unpark.may_sleep();
         let timeout = if asleep { self.timers.sleep(Instant::now(), until) } else { Some(Duration::ZERO) };
-        let alarmed = timeout.is_some_and(|timeout| self.alarm.set(&self.poll, ALARM, timeout));
-        let timeout = timeout.filter(|_| !alarmed).map(timespec);
+        let timeout = timeout.and_then(|timeout| self.alarm.set(&self.poll, ALARM, timeout)).map(timespec);
         self.events.clear();
         let waited =
             epoll::wait(&self.poll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref());
