@@ -275,6 +275,12 @@ pub struct Distribution {
 }
 
 impl Distribution {
+    /// Every percentile, the lowest first.
+    pub(crate) fn percentiles_mut(&mut self) -> [Option<&mut u64>; 8] {
+        let Distribution { p50, p75, p90, p95, p99, p99_9, p99_99, p99_999, .. } = self;
+        [p50, p75, p90, p95, p99, p99_9, p99_99, p99_999].map(Option::as_mut)
+    }
+
     /// Every percentile with its name, the lowest first.
     pub fn percentiles(&self) -> [(&'static str, Option<u64>); 8] {
         [

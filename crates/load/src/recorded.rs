@@ -96,7 +96,10 @@ impl Counted {
 
     /// The distribution, with the longest as it was.
     pub(crate) fn distribution(&self) -> Distribution {
-        Distribution { max: self.longest, ..distribution(&self.histogram) }
+        let mut times = Distribution { max: self.longest, ..distribution(&self.histogram) };
+        // A histogram tells the upper end of a bucket, which may be above the longest in it.
+        times.percentiles_mut().into_iter().flatten().for_each(|us| *us = self.longest.min(*us));
+        times
     }
 }
 
@@ -273,6 +276,15 @@ mod tests {
         let seen = distribution(&times);
         assert_eq!((seen.p99.map(|us| us.abs_diff(9_900) <= 10), seen.p99_9), (Some(true), None));
         assert_eq!((seen.count, seen.min), (10_000, 1));
+    }
+
+    #[test]
+    fn no_percentile_is_above_the_longest() {
+        let mut times = Counted { histogram: histogram(DIGITS), longest: 0 };
+        // Three digits make 14.999 s of it.
+        (0..1_000).for_each(|_| times.saturating_record(14_995_001));
+        let seen = times.distribution();
+        assert_eq!((seen.p50, seen.p90, seen.p99), (Some(14_995_001), Some(14_995_001), None));
     }
 
     #[test]

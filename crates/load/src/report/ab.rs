@@ -20,7 +20,9 @@ fn write(out: &mut String, outcome: &Outcome) -> fmt::Result {
     let plan = &outcome.plan;
     let rest = plan.url.strip_prefix("http://").unwrap_or(&plan.url);
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
+    // Within brackets a colon belongs to an IPv6 address.
+    let port = authority.rsplit_once(':').filter(|(_, port)| !port.contains(']'));
+    let (host, port) = port.unwrap_or((authority, "80"));
     let path = if path.is_empty() { "/" } else { path };
     writeln!(out, "Server Software:        ")?;
     writeln!(out, "Server Hostname:        {host}")?;
@@ -42,7 +44,9 @@ fn write_counts(out: &mut String, outcome: &Outcome) -> fmt::Result {
     let ok: u64 = outcome.statuses.iter().filter(|(code, _)| **code / 100 == 2).map(|(_, count)| count).sum();
     writeln!(out, "Concurrency Level:      {}", plan.connections)?;
     writeln!(out, "Time taken for tests:   {seconds:.3} seconds")?;
-    writeln!(out, "Complete requests:      {}", outcome.requests)?;
+    // Well or not; ab itself gives up where a connection cannot be made.
+    let complete = outcome.requests + errors.total() - errors.connecting();
+    writeln!(out, "Complete requests:      {complete}")?;
     writeln!(out, "Failed requests:        {}", errors.total())?;
     if errors.total() > 0 {
         let connect = errors.connecting();
@@ -60,12 +64,15 @@ fn write_counts(out: &mut String, outcome: &Outcome) -> fmt::Result {
         writeln!(out, "Non-2xx responses:      {others}")?;
     }
     if !plan.close {
-        writeln!(out, "Keep-Alive requests:    {}", outcome.requests)?;
+        // Each connection beyond the first ones is there because one was not kept.
+        let closed = outcome.connect_us.count.saturating_sub(plan.connections.into());
+        let kept = outcome.requests.saturating_sub(closed);
+        writeln!(out, "Keep-Alive requests:    {kept}")?;
     }
     writeln!(out, "Total transferred:      {} bytes", outcome.bytes_received)?;
     writeln!(out, "HTML transferred:       {} bytes", outcome.content_bytes)?;
-    let mean_ms = outcome.response_time_us.mean / 1e3;
-    let across_ms = if outcome.requests > 0 { seconds * 1e3 / outcome.requests as f64 } else { 0.0 };
+    let across_ms = if complete > 0 { seconds * 1e3 / complete as f64 } else { 0.0 };
+    let mean_ms = across_ms * f64::from(plan.connections);
     writeln!(out, "Requests per second:    {:.2} [#/sec] (mean)", outcome.requests_per_second)?;
     writeln!(out, "Time per request:       {mean_ms:.3} [ms] (mean)")?;
     writeln!(out, "Time per request:       {across_ms:.3} [ms] (mean, across all concurrent requests)")?;

@@ -17,17 +17,22 @@ pub use csv::csv;
 pub use wrk::wrk;
 
 /// The response times of an outcome, for forms that tell more of them than it does.
-pub(crate) struct Samples(Option<Histogram<u64>>);
+pub(crate) struct Samples {
+    times: Option<Histogram<u64>>,
+    /// The longest, as it was.
+    longest: u64,
+}
 
 impl Samples {
     pub(crate) fn of(outcome: &Outcome) -> Samples {
         let times = crate::hdr::decode(&outcome.response_time_histogram).ok();
-        Samples(times.filter(|times| !times.is_empty()))
+        let longest = outcome.response_time_us.max;
+        Samples { times: times.filter(|times| !times.is_empty()), longest }
     }
 
     /// The time in microseconds that so many of them took at most, however few there are.
     pub(crate) fn at(&self, part: f64) -> Option<u64> {
-        self.0.as_ref().map(|times| times.value_at_quantile(part))
+        self.times.as_ref().map(|times| times.value_at_quantile(part).min(self.longest))
     }
 
     /// The share of those that took from one time to another, in microseconds.
@@ -35,7 +40,7 @@ impl Samples {
         let count = |times: &Histogram<u64>| {
             times.count_between(from.max(0.0) as u64, to.max(0.0) as u64) as f64 / times.len() as f64
         };
-        self.0.as_ref().map_or(0.0, count)
+        self.times.as_ref().map_or(0.0, count)
     }
 }
 
@@ -114,6 +119,13 @@ fn write_counts(out: &mut String, outcome: &Outcome) -> fmt::Result {
         bytes(outcome.bytes_received as f64),
         bytes(outcome.bytes_per_second)
     )?;
+    if outcome.carried_over > 0 {
+        writeln!(
+            out,
+            "  of before      {:>12}   due before measuring, answered in it: in the rate, not in the times",
+            outcome.carried_over
+        )?;
+    }
     for (code, count) in &outcome.statuses {
         writeln!(out, "  status {code}     {count:>12}")?;
     }
@@ -262,7 +274,8 @@ mod tests {
             "Complete requests:      200",
             "Failed requests:        0",
             "HTML transferred:       2000 bytes",
-            "Time per request:       2.001 [ms] (mean)",
+            // 64 connections for 2 s, and 200 requests.
+            "Time per request:       640.000 [ms] (mean)",
             "Connect:        0    0   0.0      0       0",
             "Processing:     1    2   1.0      1       3",
             "Total:          1    2   1.0      1       3",
@@ -277,7 +290,12 @@ mod tests {
         }
         let mut failed = known();
         (failed.errors.reset, failed.errors.connect_refused, failed.errors.first_byte_timeout) = (3, 2, 1);
-        assert!(ab(&failed).contains("   (Connect: 2, Receive: 3, Length: 0, Exceptions: 1)\n"));
+        failed.plan.url = "http://[::1]/".into();
+        let text = ab(&failed);
+        assert!(text.contains("   (Connect: 2, Receive: 3, Length: 0, Exceptions: 1)\n"), "{text}");
+        // As in ab a request is complete once it is over, but for a connection that was never made.
+        assert!(text.contains("Complete requests:      204\n"), "{text}");
+        assert!(text.contains("Server Hostname:        [::1]\nServer Port:            80\n"), "{text}");
     }
 
     #[test]
