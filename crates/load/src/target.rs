@@ -82,6 +82,11 @@ impl Target {
         if plan.close {
             head.push_str("Connection: close\r\n");
         }
+        // A server may wait for a content that such a method has, unless it is told that there is none (RFC 9110, 8.6).
+        let has_content = ["POST", "PUT", "PATCH"].contains(&plan.method.as_str());
+        if plan.body.is_empty() && has_content {
+            head.push_str("Content-Length: 0\r\n");
+        }
         let template = Templates { head: Template::parse(&head)?, body: Template::parse(&plan.body)? };
         if template.head.is_plain() && template.body.is_plain() {
             // It does not matter which number and dice it is made with.
@@ -191,7 +196,12 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(request(&plan), b"GET /x?y HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n");
-        plan.close = true;
+        plan.method = "POST".into();
+        assert_eq!(
+            request(&plan),
+            b"POST /x?y HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Length: 0\r\n\r\n"
+        );
+        (plan.close, plan.method) = (true, "GET".into());
         plan.fields = vec![("host".into(), "example.org".into())];
         assert_eq!(request(&plan), b"GET /x?y HTTP/1.1\r\nhost: example.org\r\nConnection: close\r\n\r\n");
     }

@@ -1,4 +1,4 @@
-//! Requests with places that are filled in anew each time: `{{seq}}`, `{{random:1..100}}`, `{{hex:16}}`.
+//! Requests with places that are filled in anew each time: `{{seq}}`, `{{random:1..100}}`, `{{hex:16}}`; `{{{{` stands for two braces.
 
 use std::fmt::Write;
 
@@ -33,6 +33,12 @@ impl Template {
         let mut rest = text;
         while let Some(at) = rest.find("{{") {
             let (before, place) = rest.split_at(at);
+            // Twice the braces are the braces themselves.
+            if let Some(behind) = place.strip_prefix("{{{{") {
+                pieces.push(Piece::Text(format!("{before}{{{{")));
+                rest = behind;
+                continue;
+            }
             let (place, behind) = place[2..].split_once("}}").ok_or_else(|| bad(&place[2..]))?;
             if !before.is_empty() {
                 pieces.push(Piece::Text(before.into()));
@@ -89,7 +95,7 @@ fn bad(place: &str) -> String {
     let place: String = place.chars().take(40).collect();
     format!(
         "{{{{{place}}}}}: there are {{{{seq}}}} (the number of the request), {{{{random:1..100}}}} and {{{{hex:16}}}} (of at most \
-         {MOST_DIGITS} digits)"
+         {MOST_DIGITS} digits); for the braces themselves write them twice"
     )
 }
 
@@ -110,6 +116,7 @@ mod tests {
         assert_eq!(fill("/a?b={c}", 1), "/a?b={c}");
         assert_eq!(fill("/{{seq}}/{{ seq }}", 7), "/7/7");
         assert_eq!(fill("{{random:5..5}}", 0), "5");
+        assert_eq!(fill("a{{{{seq}}b{{seq}}", 3), "a{{seq}}b3");
         let number: u64 = fill("{{random:10..12}}", 0).parse().unwrap();
         assert!((10..=12).contains(&number));
         let hex = fill("x{{hex:8}}y", 0);

@@ -98,6 +98,11 @@ impl Args {
 fn sitemap(text: &str, file: &Path) -> anyhow::Result<Vec<Wanted>> {
     let document = roxmltree::Document::parse(text)
         .with_context(|| format!("--url-file {} looks like a sitemap, and is no XML", file.display()))?;
+    anyhow::ensure!(
+        document.root_element().tag_name().name() != "sitemapindex",
+        "--url-file {}: this is an index of sitemaps, not of pages; give one of those that it names",
+        file.display()
+    );
     let pages = document.descendants().filter(|node| node.tag_name().name() == "loc");
     let targets: Vec<Wanted> = pages
         .filter_map(|node| Some(Wanted { path: path_of(node.text()?.trim()).into(), weight: 1.0 }))
@@ -106,8 +111,10 @@ fn sitemap(text: &str, file: &Path) -> anyhow::Result<Vec<Wanted>> {
     Ok(targets)
 }
 
-/// The path of a URL. Whatever server it names, it is asked of the one that is loaded.
+/// The path of a URL, without its fragment, which is not for servers. Whatever server it names, it is asked of the one that is
+/// loaded.
 fn path_of(url: &str) -> &str {
+    let url = url.split('#').next().unwrap_or_default();
     match url.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
         None => url,
@@ -120,4 +127,29 @@ fn wanted(line: &str) -> anyhow::Result<Wanted> {
     let path = path_of(url);
     let weight = weight.trim().parse().with_context(|| format!("{weight:?} is no weight"))?;
     Ok(Wanted { path: path.into(), weight })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_a_path() {
+        for (line, path, weight) in
+            [("/a?b#c 2", "/a?b", 2.0), ("http://x/y#z", "/y", 1.0), ("http://x", "/", 1.0)]
+        {
+            assert_eq!(wanted(line).unwrap(), Wanted { path: path.into(), weight });
+        }
+    }
+
+    #[test]
+    fn an_index_of_sitemaps_is_no_sitemap() {
+        let text = "<sitemapindex><sitemap><loc>http://x/a.xml</loc></sitemap></sitemapindex>";
+        let error = sitemap(text, Path::new("s.xml")).unwrap_err().to_string();
+        assert!(error.contains("index of sitemaps"), "{error}");
+        assert_eq!(
+            sitemap("<urlset><url><loc>http://x/a</loc></url></urlset>", Path::new("s")).unwrap().len(),
+            1
+        );
+    }
 }
