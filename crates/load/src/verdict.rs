@@ -66,7 +66,10 @@ pub const GATES: [Gate; 12] = [
     Gate { check: not_sent, summary: "more than 1 % of what was due was never sent" },
     Gate { check: falls_behind, summary: "fewer than 99 % as many requests ended as were due" },
     Gate { check: sent_late, summary: "requests were sent late" },
-    Gate { check: no_ports, summary: "connections could not be made for want of ports or descriptors" },
+    Gate {
+        check: no_ports,
+        summary: "connections could not be made for want of ports, descriptors or a route",
+    },
     Gate { check: dropped, summary: "the kernel dropped or repeated segments" },
     Gate { check: never_steady, summary: "the rate did not settle" },
     Gate { check: near_its_ceiling, summary: "the rate is more than half of what the load itself can do" },
@@ -205,7 +208,7 @@ pub(crate) fn sent_late(outcome: &Outcome) -> Option<String> {
 fn no_ports(outcome: &Outcome) -> Option<String> {
     let failed = outcome.errors.connect_failed;
     (failed > 0)
-        .then(|| format!("{failed} connections could not be made, mostly for want of ports or descriptors"))
+        .then(|| format!("{failed} connections could not be made, for want of ports, descriptors or a route"))
 }
 
 fn dropped(outcome: &Outcome) -> Option<String> {

@@ -8,9 +8,9 @@ use load::capacity::{Capacity, End, News, Probe, Search, What, most_clients, sea
 use load::report::duration;
 use load::{Plan, Switch, Threshold};
 
-use super::Failure;
 use super::live::LiveLine;
 use super::output::{Destination, print};
+use super::{Failure, say};
 
 /// Load before each probe of a rate: a share of its length, and no more than so many seconds. A probe of clients has none, since
 /// all of them at once are what it is about.
@@ -27,7 +27,7 @@ const WIDTH: usize = 50;
 pub(super) struct Args {
     /// What to load: http://HOST[:PORT][/PATH]
     url: String,
-    /// What must be kept: p99=50ms,errors=0.1% (= and < mean the same) [default: p99=50ms,errors=0.1%; with --clients
+    /// What must be kept: p99=50ms,errors=0.1% (= is at most, and of rate at least) [default: p99=50ms,errors=0.1%; with --clients
     /// max=15s,errors=0%]
     #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = bound)]
     slo: Vec<Threshold>,
@@ -65,7 +65,9 @@ pub(super) struct Args {
 }
 
 fn bound(text: &str) -> Result<Threshold, load::BadThreshold> {
-    text.replacen('=', "<", 1).parse()
+    // A rate is to be reached, all else not to be exceeded.
+    let sign = if text.trim_start().starts_with("rate") { ">" } else { "<" };
+    text.replacen('=', sign, 1).parse()
 }
 
 impl Args {
@@ -104,6 +106,7 @@ impl Args {
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let wanted = args.search().map_err(Failure::usage)?;
+    load::preflight(&wanted.plan).iter().for_each(|warning| say!("plimsoll: warning: {warning}"));
     let json_file = Destination::open(args.json.as_deref().filter(|file| *file != "-"));
     let json_file = json_file.map_err(Failure::usage)?;
     let page_file = Destination::open(args.html.as_deref()).map_err(Failure::usage)?;
@@ -230,4 +233,16 @@ fn knee(found: &Capacity) -> String {
         text += &format!("{:>12.0}  {bar}  {}{most}{mark}\n", probe.level, duration(probe.late_us() as f64));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_equals_sign_is_a_bound_on_the_side_that_makes_sense() {
+        for (text, expected) in [("p99=50ms", "p99<50ms"), ("rate=1000", "rate>1000"), ("rate<9", "rate<9")] {
+            assert_eq!(bound(text).unwrap().to_string(), expected);
+        }
+    }
 }

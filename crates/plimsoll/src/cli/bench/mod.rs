@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// How the requests of an open loop follow each other
     #[arg(long, value_enum, value_name = "SPACING", default_value = "poisson", requires = "rate")]
     spacing: SpacingFlag,
-    /// The same seed makes the same load
+    /// The same seed makes the same load, with as many threads
     #[arg(long, value_name = "N", default_value_t = 1, requires = "rate")]
     seed: u64,
     /// Partly open loop: what is due is a session, which goes on with this probability after each answer
@@ -166,7 +166,8 @@ fn parse_field(text: &str) -> Result<(String, String), String> {
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let plan = args.plan().map_err(Failure::usage)?;
-    if args.rate.is_some() && args.session.is_none() && !args.think.is_zero() {
+    let is_open = args.rate.is_some() || args.replay.is_some();
+    if is_open && args.session.is_none() && !args.think.is_zero() {
         say!("plimsoll: warning: --think has no effect on an open loop without --session");
     }
     plan.validate().map_err(Failure::usage)?;
