@@ -8,6 +8,7 @@ use load::capacity::{Capacity, End, News, Probe, Search, What, most_clients, sea
 use load::report::duration;
 use load::{Plan, Switch, Threshold};
 
+use super::bench::RequestFlags;
 use super::live::LiveLine;
 use super::output::{Destination, print};
 use super::{Failure, say};
@@ -53,6 +54,11 @@ pub(super) struct Args {
     /// A connection for every request
     #[arg(long)]
     close: bool,
+    /// How long a connect or a whole response may take; long enough that what misses the target is seen to
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = humantime::parse_duration)]
+    timeout: Duration,
+    #[command(flatten)]
+    request: RequestFlags,
     /// Cores the load's threads are pinned to, in turn: 1 or 0,2
     #[arg(long, value_name = "CORES", value_delimiter = ',')]
     cpus: Vec<usize>,
@@ -84,16 +90,15 @@ impl Args {
             target = what.usual_target().iter().map(|bound| bound.parse()).collect::<Result<_, _>>()?;
         }
         let probe_s = self.probe.as_secs_f64();
-        let plan = Plan {
+        let plan = self.request.of(Plan {
             warmup_s: if self.clients { 0.0 } else { (probe_s * WARMUP_SHARE).min(WARMUP_S) },
             connections: self.connections,
             threads: self.threads,
             close: self.close,
             cpus: self.cpus.clone(),
-            // Long enough that what misses the target is seen to.
-            timeout_s: 20.0,
+            timeout_s: self.timeout.as_secs_f64(),
             ..Plan::new(&self.url)
-        };
+        })?;
         plan.validate()?;
         let most = match what {
             What::Rate => self.most.unwrap_or(1e7),
@@ -244,5 +249,16 @@ mod tests {
         for (text, expected) in [("p99=50ms", "p99<50ms"), ("rate=1000", "rate>1000"), ("rate<9", "rate<9")] {
             assert_eq!(bound(text).unwrap().to_string(), expected);
         }
+    }
+
+    #[test]
+    fn the_requests_of_a_search_are_what_its_flags_say() {
+        let flags = ["--timeout", "3s", "--body", "x", "-H", "A: b"];
+        let line = [&["plimsoll", "capacity", "http://127.0.0.1:1/"], &flags[..]].concat();
+        let args = <super::super::Args as clap::Parser>::try_parse_from(line).unwrap();
+        let super::super::Command::Capacity(args) = args.command else { panic!("another command") };
+        let plan = args.search().unwrap().plan;
+        assert_eq!((plan.method.as_str(), plan.body.as_str(), plan.timeout_s), ("POST", "x", 3.0));
+        assert_eq!(plan.fields, [("A".into(), "b".into())]);
     }
 }

@@ -1,6 +1,7 @@
 //! `plimsoll bench`: a load against a URL, and what came back.
 
 mod plan;
+mod request;
 mod view;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use load::{Outcome, Plan, Rate, Switch, Threshold, Verdict};
 
 use super::output::{Destination, print};
 use super::{Failure, say};
+pub(super) use request::RequestFlags;
 use view::View;
 
 #[derive(Debug, clap::Args)]
@@ -86,15 +88,8 @@ pub(super) struct Args {
     /// Bytes per second that each connection takes
     #[arg(long, value_name = "BYTES")]
     receive_rate: Option<ByteSize>,
-    /// Content of each request, or with @ the file that has it; the method is POST then, unless it is given
-    #[arg(long, value_name = "TEXT|@FILE", default_value = "")]
-    body: String,
-    /// Request method [default: GET]
-    #[arg(long, value_name = "METHOD")]
-    method: Option<String>,
-    /// Request field, `Name: value`; may be given several times
-    #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = parse_field)]
-    headers: Vec<(String, String)>,
+    #[command(flatten)]
+    request: RequestFlags,
     /// Addresses that connections come from, 127.0.0.2 and on, each with ports of its own; for servers on 127.0.0.0/8
     #[arg(long, value_name = "N", default_value_t = 0)]
     sources: u32,
@@ -157,11 +152,6 @@ enum SpacingFlag {
     Constant,
     /// At random, as from many clients that do not know of each other
     Poisson,
-}
-
-fn parse_field(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("must be of the form Name: value")?;
-    Ok((name.trim().into(), value.trim().into()))
 }
 
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {

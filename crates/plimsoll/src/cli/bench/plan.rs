@@ -29,12 +29,7 @@ impl Args {
             (None, Some(duration)) => Stop::Seconds(duration.as_secs_f64()),
             (None, None) => self.usual_stop()?,
         };
-        let body = match self.body.strip_prefix('@') {
-            Some(file) => fs::read_to_string(file).with_context(|| format!("cannot read --body {file}"))?,
-            None => self.body.clone(),
-        };
-        let default = if body.is_empty() { "GET" } else { "POST" };
-        Ok(Plan {
+        self.request.of(Plan {
             connections: self.connections,
             arrivals: self.arrivals(),
             threads: self.threads,
@@ -44,10 +39,7 @@ impl Args {
             close: self.close,
             pipeline: self.pipeline,
             targets: self.targets()?,
-            body,
-            method: self.method.clone().unwrap_or_else(|| default.into()),
             sources: self.sources,
-            fields: self.headers.clone(),
             expect: Expect {
                 statuses: self.expect_status.clone(),
                 length: self.expect_length,
