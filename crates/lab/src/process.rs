@@ -18,7 +18,7 @@ use load::Switch;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use self::watchdog::{MARK, Watchdog};
+use self::watchdog::{MARK, Watchdog, marked};
 use crate::command::Places;
 use crate::plan::Target;
 use load::sample::{Process, tree};
@@ -141,8 +141,11 @@ impl Server {
 impl Drop for Server {
     /// Stops the server and all its processes: asked first, then made.
     fn drop(&mut self) {
-        // Remembered before any of them ends, since those outside of the group are only found by their parents.
-        let members = tree(self.pid());
+        // Remembered before any of them ends, since those outside of the group are found by their parents, or by their mark.
+        let mut members = tree(self.pid());
+        let mut others = marked(self.watchdog.mark());
+        others.retain(|pid| members.iter().all(|member| member.pid != *pid));
+        members.extend(others.into_iter().flat_map(tree));
         self.signal(Signal::TERM);
         let start = Instant::now();
         while start.elapsed() < STOP && matches!(self.child.try_wait(), Ok(None)) {

@@ -225,6 +225,18 @@ fn all_processes_of_a_server_are_gone_after_its_run_however_they_resist() {
 }
 
 #[test]
+fn what_a_server_leaves_behind_that_ends_by_itself_is_gone_too() {
+    let lab = Lab::of(String::new());
+    let mark = lab.out.path().display().to_string();
+    // Its child is nobody's by then, and in no group that is known.
+    let script = format!("setsid sh -c 'while :; do sleep 1; done # {mark}' & sleep 0.2; exit 3");
+    let target = format!("[[target]]\nname = \"x\"\ncommand = [\"sh\", \"-c\", {script:?}]\n");
+    let lab = Lab { options: Options { plan: plan(&[], SHORT) + &target, ..lab.options }, ..lab };
+    assert_eq!(lab.failure(), "the server ended (exit status: 3)");
+    assert_eq!(processes_with(&mark), Vec::<String>::new());
+}
+
+#[test]
 fn the_cores_of_the_plan_are_those_of_the_server() {
     let script = "grep Cpus_allowed_list /proc/self/status; exec $0 serve $1";
     let target = format!(

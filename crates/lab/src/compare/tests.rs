@@ -82,7 +82,7 @@ fn line_of_a(first: &Results, second: &Results) -> String {
 fn failing(count: usize) -> Results {
     let mut failing = results(1.0);
     for run in failing.runs.iter_mut().filter(|run| run.cell.target == "a").take(count) {
-        run.failure = Some("the server ended (signal: 11)".into());
+        run.failure = Some("it ended\nby a signal".into());
     }
     crate::summary::summarise(&mut failing, &fake::plan(&["a", "b"], ""));
     failing
@@ -93,7 +93,7 @@ fn a_cell_that_has_no_figure_any_more_is_worse() {
     let (before, after) = (results(1.0), failing(5));
     assert!(after.cells.len() == 1 && compare(&before, &after).iter().any(|change| change.worse));
     let cell = "a at 10 connections, /";
-    let why = "the server ended (signal: 11)";
+    let why = "it ended; by a signal";
     assert_eq!(
         line_of_a(&before, &after),
         format!("WORSE   {cell}: no figure any more: 0 of 5 runs gave a figure, 5 of 5 runs before: {why}")

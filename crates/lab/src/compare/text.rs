@@ -53,7 +53,7 @@ impl Change {
             }
             Found::Runs { before, after, why } => {
                 let lost = if self.is_lost() { "no figure any more: " } else { "" };
-                let why = why.as_ref().map_or(String::new(), |why| format!(": {why}"));
+                let why = why.as_ref().map_or(String::new(), |why| format!(": {}", why.replace('\n', "; ")));
                 let (before, after) = (said_of_runs(*before), said_of_runs(*after));
                 format!("{word:<7} {cell}: {lost}{after} gave a figure, {before} before{why}\n")
             }

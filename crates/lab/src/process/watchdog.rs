@@ -1,5 +1,6 @@
 //! A process that outlives the lab by a moment: it kills a server whose lab was killed.
 
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -55,6 +56,17 @@ impl Watchdog {
     pub(super) fn group(&self) -> Pid {
         Pid::from_child(&self.child)
     }
+}
+
+/// The processes that have this as [`MARK`] in their environment, as far as this process may look at it.
+pub(super) fn marked(mark: &str) -> Vec<u32> {
+    let wanted = format!("{MARK}={mark}");
+    let has_it = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|row| row == wanted.as_bytes())
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(has_it).collect()
 }
 
 impl Drop for Watchdog {

@@ -6,13 +6,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::output_of;
+use crate::common::{has, output_of};
 
 /// A browser that asks nobody for anything but the page, with a profile of its own.
 pub(crate) fn chromium(profile: &Path) -> Command {
     let mut chromium = Command::new("chromium");
     chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]);
     chromium.args(["--disable-background-networking", "--disable-component-update", "--disable-sync"]);
+    chromium.args(["--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"]);
     chromium.arg(format!("--user-data-dir={}", profile.display()));
     chromium
 }
@@ -32,6 +33,7 @@ pub(crate) fn draws_every_chart(page: &Path) {
     assert!(charts >= 3, "{charts}");
     for (width, dark) in [(1200, false), (400, false), (1200, true)] {
         let seen = seen(page, width, dark);
+        assert!(seen["requests"] == serde_json::json!([]), "it asks for something elsewhere: {seen}");
         let of = |name: &str| seen[name].as_u64().unwrap_or_else(|| panic!("{name} of {seen}"));
         assert!(of("width") <= width, "what is {width} pixels wide has to be scrolled sideways: {seen}");
         assert!(of("charts") == charts && of("least_paths") >= 3, "a chart is not drawn: {seen}");
@@ -67,4 +69,20 @@ fn seen(page: &Path, width: u64, dark: bool) -> Value {
         .and_then(|rest| rest.split("</pre>").next())
         .unwrap_or_default();
     serde_json::from_str(said).unwrap_or_else(|error| panic!("{error}: the page was never whole: {said:?}"))
+}
+
+#[test]
+fn a_page_that_asks_for_something_elsewhere_is_seen_to() {
+    if !has("chromium", "chromium") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    // Nothing that stands in the page says where.
+    let script = "const at = [\"ht\", \"tp://198.51.100.7/\"].join(\"\"); new Image().src = at + \"x\"; navigator.sendBeacon(at + \"y\", \"1\");";
+    fs::write(&page, format!("<!doctype html><title>t</title><p>t</p><script>{script}</script>")).unwrap();
+    let mut requests: Vec<String> =
+        serde_json::from_value(seen(&page, 400, false)["requests"].clone()).unwrap();
+    requests.sort();
+    assert_eq!(requests, ["http://198.51.100.7/x", "http://198.51.100.7/y"]);
 }

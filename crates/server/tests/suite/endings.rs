@@ -193,3 +193,24 @@ fn what_ends_at_its_last_request_is_counted() {
     assert_eq!((converse(2).last_requests, converse(3).last_requests), (0, 1));
     assert_eq!((converse(5).last_requests, converse(5).requests), (1, 3));
 }
+
+#[test]
+fn where_the_server_chose_the_end_what_has_come_meanwhile_is_read_on() {
+    let stop = Stop::default();
+    stop.set();
+    let last = Limits { requests_per_connection: 1, ..Limits::default() };
+    for (limits, stop) in [(last, Stop::default()), (Limits::default(), stop)] {
+        let converse = |script| converse_within(handler, limits, stop.clone(), script, |_| ());
+        let seen = converse(Script::sends([GET, GET]).then_ends());
+        assert_eq!(seen.text, HELLO.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
+        assert!(seen.shut_down, "the end is told, and what comes is read on");
+        assert_eq!(seen.totals.bytes_received, 2 * GET.len() as u64);
+        // Where nothing has come there is nothing to wait for.
+        let seen = converse(Script::sends([GET]));
+        assert_eq!((seen.shut_down, seen.lasted), (false, Duration::ZERO));
+    }
+    // Who asks for the end is not looked at again: one receive, and one send.
+    let asked = GET.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
+    let seen = converse(Script::sends([asked.as_str(), GET]), |_| ());
+    assert_eq!((seen.shut_down, seen.operations), (false, 2));
+}

@@ -3,20 +3,22 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use engine::{Model, Settings};
+use server::app::workload::{Work, Workloads};
 use server::app::{Links, Root, Site, SiteSettings};
 use server::{Handler, Http, Limits, Place, Request, Response};
 
 use crate::common::{decoded, field, status, touch};
 
-/// A site that a reactor has learned to handle by itself.
-struct Learned(Site);
+/// An application that a reactor has learned to handle by itself.
+struct Learned<H>(H);
 
-impl Handler for Learned {
+impl<H: Handler> Handler for Learned<H> {
     fn handle(&self, request: &Request<'_>, response: &mut Response) {
         self.0.handle(request, response);
     }
@@ -38,46 +40,74 @@ fn ask(address: SocketAddr, path: &str, fields: &str) -> (String, Vec<u8>) {
     (String::from_utf8(answer).unwrap(), body)
 }
 
-#[test]
-fn compressing_and_listing_is_left_to_workers_and_what_came_of_it_is_sent_by_the_reactor() {
-    let dir = tempfile::tempdir().unwrap();
-    let text = "all work and no play ".repeat(40_000);
-    fs::create_dir(dir.path().join("sub")).unwrap();
-    for name in ["page.html", "new.html", "sub/file.txt"] {
-        fs::write(dir.path().join(name), &text).unwrap();
-        touch(dir.path(), name, 784_111_777);
+/// Serves an application on a reactor that has workers, until the test is over.
+fn serving<H: Handler>(application: H, test: impl FnOnce(&Http<Learned<H>>, SocketAddr)) {
+    let topology = Model::ReactorPool.row(2, 16);
+    let http = Arc::new(Http::on(Learned(application), Limits::default(), &topology).unwrap());
+    let settings = Settings { memory: None, ..Settings::new(topology, ([127, 0, 0, 1], 0).into()) };
+    let running = engine::start(&settings, http.clone()).unwrap();
+    test(&http, running.address());
+    running.stop().set();
+    running.join().unwrap();
+    http.finish();
+}
+
+/// How many requests were handed to workers.
+fn submitted<H: Handler>(http: &Http<H>) -> u64 {
+    http.pools()[0].counters().submitted.load(Relaxed)
+}
+
+const TEXT: &str = "all work and no play ";
+
+/// A site that has these files with text, which were changed a while ago.
+fn site(dir: &Path, names: &[&str]) -> Site {
+    fs::create_dir(dir.join("sub")).unwrap();
+    for name in names {
+        fs::write(dir.join(name), TEXT.repeat(40_000)).unwrap();
+        touch(dir, name, 784_111_777);
     }
     // They settle by the kernel's time, so that what becomes of them is kept.
     std::thread::sleep(Duration::from_millis(1_100));
     let settings = SiteSettings { listing: true, threads: 4, ..SiteSettings::default() };
-    let site = Site::new(Root::open(dir.path(), Links::Within).unwrap(), settings);
-    let topology = Model::ReactorPool.row(2, 16);
-    let http = Arc::new(Http::on(Learned(site), Limits::default(), &topology).unwrap());
-    let settings = Settings { memory: None, ..Settings::new(topology, ([127, 0, 0, 1], 0).into()) };
-    let running = engine::start(&settings, http.clone()).unwrap();
-    let address = running.address();
-    let submitted = || http.pools()[0].counters().submitted.load(Relaxed);
-    for (path, fields, left) in [
-        ("/page.html", "", 0),
-        ("/page.html", "Accept-Encoding: gzip\r\n", 1),
-        ("/page.html", "Accept-Encoding: gzip\r\n", 1),
-        ("/new.html", "Accept-Encoding: gzip\r\n", 2),
-        ("/page.html", "Accept-Encoding: gzip\r\n", 2),
-        ("/new.html", "Accept-Encoding: gzip\r\n", 2),
-    ] {
-        let (head, body) = ask(address, path, fields);
-        assert_eq!(status(&head), 200, "{path}");
-        let coding = field(&head, "Content-Encoding");
-        assert_eq!(coding.is_some(), !fields.is_empty(), "{path}");
-        assert!(coding.map_or(body.clone(), |coding| decoded(coding, &body)) == text.as_bytes(), "{path}");
-        assert_eq!(submitted(), left, "{path}, {fields}");
-    }
-    let (head, body) = ask(address, "/sub/", "");
-    assert_eq!((status(&head), submitted()), (200, 3));
-    assert!(String::from_utf8(body).unwrap().contains("file.txt"));
-    assert_eq!(status(&ask(address, "/missing", "Accept-Encoding: gzip\r\n").0), 404);
-    assert_eq!((submitted(), http.totals().requests), (3, 8));
-    running.stop().set();
-    running.join().unwrap();
-    http.finish();
+    Site::new(Root::open(dir, Links::Within).unwrap(), settings)
+}
+
+#[test]
+fn compressing_and_listing_is_left_to_workers_and_what_came_of_it_is_sent_by_the_reactor() {
+    let dir = tempfile::tempdir().unwrap();
+    let site = site(dir.path(), &["page.html", "new.html", "sub/file.txt"]);
+    serving(site, |http, address| {
+        for (path, fields, left) in [
+            ("/page.html", "", 0),
+            ("/page.html", "Accept-Encoding: gzip\r\n", 1),
+            ("/page.html", "Accept-Encoding: gzip\r\n", 1),
+            ("/new.html", "Accept-Encoding: gzip\r\n", 2),
+            ("/page.html", "Accept-Encoding: gzip\r\n", 2),
+            ("/new.html", "Accept-Encoding: gzip\r\n", 2),
+        ] {
+            let (head, body) = ask(address, path, fields);
+            assert_eq!((status(&head), submitted(http)), (200, left), "{path}, {fields}");
+            let coding = field(&head, "Content-Encoding");
+            assert_eq!(coding.is_some(), !fields.is_empty(), "{path}");
+            let plain = coding.map_or(body.clone(), |coding| decoded(coding, &body));
+            assert!(plain == TEXT.repeat(40_000).as_bytes(), "{path}");
+        }
+        let (head, body) = ask(address, "/sub/", "");
+        assert_eq!((status(&head), submitted(http)), (200, 3));
+        assert!(String::from_utf8(body).unwrap().contains("file.txt"));
+        assert_eq!(status(&ask(address, "/missing", "Accept-Encoding: gzip\r\n").0), 404);
+        assert_eq!((submitted(http), http.totals().requests), (3, 8));
+    });
+}
+
+#[test]
+fn a_request_whose_business_time_was_taken_is_left_to_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let work = Work { spin: Duration::from_micros(10), ..Work::NONE };
+    let application = Workloads::new(site(dir.path(), &["page.html"]), work, None);
+    serving(application, |http, address| {
+        let (head, _) = ask(address, "/page.html", "Accept-Encoding: gzip\r\n");
+        assert_eq!((status(&head), field(&head, "Content-Encoding")), (200, Some("gzip")));
+        assert_eq!(submitted(http), 0);
+    });
 }

@@ -156,10 +156,39 @@ fn directory_of(file: &Path) -> PathBuf {
 mod tests {
     use std::io::ErrorKind::PermissionDenied;
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
     use std::{fs, thread};
 
     use super::*;
+
+    fn denied(result: std::io::Result<()>, what: &str) {
+        assert_eq!(result.unwrap_err().kind(), PermissionDenied, "{what}");
+    }
+
+    /// What a server does with its log and its pid file.
+    fn write_as_a_server_does(log: &Path, pid_file: &Path) {
+        for what in ["made", "opened again"] {
+            let mut log = fs::OpenOptions::new().append(true).create(true).open(log).expect(what);
+            log.write_all(b"line\n").unwrap();
+        }
+        // Left behind by another, removed, and made.
+        fs::write(pid_file, "1\n").unwrap();
+        fs::remove_file(pid_file).unwrap();
+        fs::write(pid_file, "2\n").unwrap();
+    }
+
+    /// What only newer kernels deny.
+    fn is_denied_by_new_kernels(dir: &Path, other: SocketAddr) {
+        for name in ["logs/other", "run/other"] {
+            let emptied = fs::File::options().write(true).truncate(true).open(dir.join(name));
+            denied(emptied.map(drop), "emptying what is beside the log and the pid file");
+        }
+        denied(TcpStream::connect(other).map(drop), "connecting");
+        assert!(TcpListener::bind("127.0.0.1:0").is_ok());
+        if let Some(parent) = rustix::process::getppid() {
+            denied(rustix::process::test_kill_process(parent).map_err(Into::into), "signals to others");
+        }
+    }
 
     #[test]
     fn a_restricted_thread_reads_its_directory_and_writes_its_logs_and_no_more() {
@@ -168,13 +197,10 @@ mod tests {
         for name in ["root/below", "logs", "run", "elsewhere"] {
             fs::create_dir_all(at(name)).unwrap();
         }
-        for name in ["logs/other", "run/other", "run/pid", "run/pid.old"] {
+        for name in ["root/below/page", "elsewhere/secret", "logs/other", "run/other", "run/pid"] {
             fs::write(at(name), "content").unwrap();
         }
-        fs::write(at("root/below/page"), "page").unwrap();
-        fs::write(at("elsewhere/secret"), "secret").unwrap();
         let other = TcpListener::bind("127.0.0.1:0").unwrap();
-        let other = other.local_addr().unwrap();
         thread::scope(|scope| {
             let restricted = scope.spawn(|| {
                 let (root, log, pid_file) = (at("root"), at("logs/access.log"), at("run/pid"));
@@ -185,40 +211,18 @@ mod tests {
                     eprintln!("skipped: {why}");
                     return;
                 }
-                assert_eq!(fs::read_to_string(at("root/below/page")).unwrap(), "page");
                 assert!(why.contains("logs and ") && why.contains("/run only"), "{why}");
-                let append = |path: &Path| {
-                    fs::OpenOptions::new().append(true).create(true).open(path)?.write_all(b"line\n")
-                };
-                // Made, and opened again.
-                append(&log).and_then(|()| append(&log)).unwrap();
-                // Left behind, removed, and made.
-                fs::write(&pid_file, "1\n").unwrap();
-                fs::remove_file(&pid_file).unwrap();
-                fs::write(&pid_file, "2\n").unwrap();
+                assert_eq!(fs::read_to_string(at("root/below/page")).unwrap(), "content");
+                write_as_a_server_does(&log, &pid_file);
                 fs::read_dir("/proc/self/fd").unwrap();
-                let denied = |result: std::io::Result<()>, what: &str| {
-                    assert_eq!(result.unwrap_err().kind(), PermissionDenied, "{what}");
-                };
                 denied(fs::read(at("elsewhere/secret")).map(drop), "reading elsewhere");
                 denied(fs::read("/etc/passwd").map(drop), "reading /etc");
                 denied(fs::write(at("root/new"), ""), "writing in the directory");
                 denied(fs::remove_file(at("root/below/page")), "removing in the directory");
                 denied(fs::remove_file(at("logs/other")), "removing another log");
-                let truncate = |name| fs::File::options().write(true).truncate(true).open(at(name)).map(drop);
-                if state == "on" {
-                    denied(truncate("logs/other"), "emptying another log");
-                    denied(truncate("run/other"), "emptying what is beside the pid file");
-                }
                 denied(std::process::Command::new("/bin/true").status().map(drop), "running a program");
                 if state == "on" {
-                    denied(TcpStream::connect(other).map(drop), "connecting");
-                    let parent = rustix::process::getppid().unwrap();
-                    denied(
-                        rustix::process::test_kill_process(parent).map_err(Into::into),
-                        "signals to others",
-                    );
-                    assert!(TcpListener::bind("127.0.0.1:0").is_ok());
+                    is_denied_by_new_kernels(dir.path(), other.local_addr().unwrap());
                 }
             });
             restricted.join().unwrap();
