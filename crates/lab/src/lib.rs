@@ -48,4 +48,5 @@ pub use load::sample::ServerUse;
 pub use plan::{Beside, Claim, Level, Load, Metric, Plan, Search, Side, StopRule, Without, did_you_mean};
 pub use results::{BudgetOutcome, Cell, ClaimOutcome, Estimate, Judgement, Results, Run, SCHEMA};
 pub use run::{Options, Summary, run};
-pub use summary::Slack;
+pub use store::csv;
+pub use summary::{Slack, judge_again};

@@ -171,7 +171,7 @@ fn json(value: &impl serde::Serialize) -> String {
 }
 
 /// The cells as a table for other programs.
-pub(crate) fn csv(results: &Results) -> String {
+pub fn csv(results: &Results) -> String {
     let mut text = String::from("target,setting,condition,connections,path,close,rounds,errors,tied_best");
     text += ",at_least,search_ended,beside_errors";
     for (name, _) in FIGURES {

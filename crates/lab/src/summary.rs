@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use load::verdict::failed;
 
+use crate::error::Error;
 use crate::gates::judge_all;
 use crate::key::CellKey;
 use crate::noise::{self, Drift};
@@ -42,6 +43,17 @@ pub(crate) fn summarise(results: &mut Results, plan: &Plan) {
     results.findings.extend(beside::sentences(results));
     results.findings.extend(steadiness::sentences(results));
     results.findings.extend(measured::sentence(results));
+}
+
+/// Judges finished results anew: the rules of the program that made them may have been others.
+///
+/// # Errors
+/// The plan that they were made by is none to this program.
+pub fn judge_again(results: &mut Results) -> Result<(), Error> {
+    let plan = Plan::parse(&results.plan, &results.name)?;
+    let is_quick = results.command.split_whitespace().any(|word| word == "--quick");
+    summarise(results, &if is_quick { plan.quicker() } else { plan });
+    Ok(())
 }
 
 impl Metric {
@@ -271,6 +283,19 @@ mod tests {
         assert_eq!((ratio(1), ratio(2)), (1.0, 5_000.0 / 10_100.0));
         assert_eq!(results.cells[0].server_cpu_us_per_request.unwrap().median, 11.5);
         assert_eq!(results.verdict, Verdict::Valid);
+    }
+
+    #[test]
+    fn results_of_an_older_program_are_judged_by_the_rules_of_this_one() {
+        let mut results = summarised(|results| results.plan = PLAN.into());
+        let judged = serde_json::to_value(&results).unwrap();
+        results.cells.truncate(1);
+        results.budgets.clear();
+        results.verdict = Verdict::Invalid(vec!["an older rule".into()]);
+        judge_again(&mut results).unwrap();
+        assert_eq!(serde_json::to_value(&results).unwrap(), judged);
+        results.plan = "title = 1".into();
+        assert!(judge_again(&mut results).is_err());
     }
 
     #[test]

@@ -173,8 +173,8 @@ impl Threshold {
 
     /// Where a percentile is, seen from some bound in microseconds: by its 95 % interval by order statistics.
     fn side_of(&self, outcome: &Outcome, bound_us: f64) -> Option<Side> {
-        let late = Self::late(outcome, bound_us)?;
-        Some(side(outcome.response_time_us.count, late, self.beyond()?))
+        let beyond = self.beyond()?;
+        Some(side(outcome.response_time_us.count, Self::late(outcome, bound_us)?, beyond))
     }
 
     /// Whether an outcome keeps it by a factor of 2 at least; a percentile with what chance may have taken from it.

@@ -29,6 +29,9 @@ const BEYOND: f64 = 1.1;
 /// Longest probe, in seconds.
 const LONGEST_S: f64 = 600.0;
 
+/// How much longer a probe is made that left the level open: mostly far fewer answers tell than make a percentile known.
+const GROWTH: f64 = 3.0;
+
 /// Probes that must agree on a level.
 const AGREE: u32 = 2;
 
@@ -198,7 +201,7 @@ impl<'a> Hunt<'a> {
     fn probe(&mut self, level: f64, seconds: f64) -> Result<Sign, Error> {
         let mut seconds = self.long_enough(level, seconds);
         let (mut outcome, mut undrained) = self.measure(level, seconds)?;
-        if let Some(longer) = self.longer(&outcome, seconds) {
+        while let Some(longer) = self.longer(&outcome, seconds) {
             seconds = longer;
             (outcome, undrained) = self.measure(level, seconds)?;
         }
@@ -274,7 +277,7 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    /// Seconds of a longer probe, where one of so many does not tell whether the target is kept.
+    /// Seconds of a longer probe, where one of so many seconds does not tell whether the target is kept.
     fn longer(&self, outcome: &Outcome, seconds: f64) -> Option<f64> {
         let (target, times) = (&self.search.target, &outcome.response_time_us);
         let longest_s = target.iter().filter_map(Threshold::longest_s).reduce(f64::min);
@@ -283,7 +286,8 @@ impl<'a> Hunt<'a> {
         }
         // How fast clients are answered is only known now: too few answers to tell are no miss.
         let wanted = if !unknown(target, outcome).is_empty() && outcome.requests_per_second > 0.0 {
-            self.most_of(Threshold::samples_needed) * SPARE / outcome.requests_per_second
+            let known = self.most_of(Threshold::samples_needed) * SPARE / outcome.requests_per_second;
+            known.min(seconds * GROWTH)
         } else if self.search.what == What::Clients && times.max as f64 >= seconds * 1e6 * WAITED {
             longest_s? * BEYOND
         } else {

@@ -10,7 +10,7 @@ use lab::{Options, Progress};
 use load::Switch;
 
 use super::live::LiveLine;
-use super::output::print;
+use super::output::{print, replace};
 use super::{Failure, say};
 
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,8 @@ enum Command {
         /// Directory of the second
         second: PathBuf,
     },
-    /// Write the report of a finished experiment again, from its results.json
+    /// Write the report, summary and table of a finished experiment again, from its results.json, judged by the rules of this
+    /// version
     Report {
         /// Directory of the experiment
         dir: PathBuf,
@@ -77,15 +78,30 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Compare { first, second } => compare(&first, &second),
         Command::Predict(args) => super::predict::run(&args),
         Command::Report { dir, surface } => {
-            let results = read(&dir)?;
-            let report = dir.join("report.html");
-            let html =
-                if surface { lab::report::html_with_surfaces(&results) } else { lab::report::html(&results) };
-            fs::write(&report, html).with_context(|| format!("cannot write {}", report.display()))?;
-            print(format_args!("{}\n", report.display()))?;
+            report_again(&dir, surface)?;
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Writes what people and other programs read of results, judged by the rules of this program. The results stay as they are.
+fn report_again(dir: &Path, surface: bool) -> Result<(), Failure> {
+    let mut results = read(dir)?;
+    if let Err(error) = lab::judge_again(&mut results) {
+        say!("plimsoll: the verdicts stay those of the program that made the results: {error}");
+    }
+    let html = if surface { lab::report::html_with_surfaces(&results) } else { lab::report::html(&results) };
+    let files = [
+        ("cells.csv", lab::csv(&results)),
+        ("summary.md", lab::report::markdown(&results)),
+        ("report.html", html),
+    ];
+    for (name, text) in files {
+        let file = dir.join(name);
+        replace(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+        print(format_args!("{}\n", file.display()))?;
+    }
+    Ok(())
 }
 
 /// The results in a directory.

@@ -267,7 +267,10 @@ fn logs_of_several_loads_are_added_up() {
         .map(|name| {
             let args = ["bench", &server.url("/1k.html"), "-n", "1500", "-c", "4", "-q", "--format", "hdr"];
             let file = site.path().join(name);
-            fs::write(&file, output_of(plimsoll().args(args))).unwrap();
+            // What is said of the verdict goes to the standard error.
+            let output = plimsoll().args(args).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+            fs::write(&file, output.stdout).unwrap();
             file
         })
         .collect();

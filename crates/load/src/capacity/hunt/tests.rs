@@ -156,6 +156,28 @@ fn a_probe_is_as_long_as_it_takes_to_tell_and_no_longer() {
 }
 
 #[test]
+fn a_probe_that_leaves_a_level_open_is_made_longer_step_by_step() {
+    let mut lengths = Vec::new();
+    // Four answers are late, however long it takes.
+    let measure = |plan: &Plan, _: &mut dyn FnMut(&Progress)| {
+        let Stop::Seconds(seconds) = plan.stop else { panic!("no time") };
+        lengths.push(seconds.round() as u64);
+        let mut times = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 3_600_000_000, 3).unwrap();
+        times.record_n(1_000, (seconds * 10.0) as u64).unwrap();
+        times.record_n(60_000, 4).unwrap();
+        let mut outcome =
+            Outcome { requests: times.len(), requests_per_second: 10.0, ..Outcome::empty(plan) };
+        outcome.response_time_us = crate::recorded::distribution(&times);
+        outcome.response_time_histogram = crate::hdr::encode(&times);
+        Ok(outcome)
+    };
+    let search = Search { probe_s: 10.0, confirmations: 1, ..search_of(What::Rate, "p99<50ms", 10.0) };
+    let found = search_by(&search, &mut Idle(measure), &mut |_| ()).unwrap();
+    assert_eq!((found.at_least, found.confirmed), (10.0, true));
+    assert_eq!(lengths, [44, 132, 44, 132]);
+}
+
+#[test]
 fn what_no_probe_can_tell_is_said_and_is_no_miss() {
     // It begins where ten minutes have as many answers as it takes.
     let (found, _) = slow_queue(2.0, "p99<200s", 0.1);
