@@ -77,7 +77,8 @@ pub struct Summary {
     pub report: PathBuf,
     /// Every budget of the plan is kept. One without figures is not.
     pub budgets_met: bool,
-    /// Where an experiment was gone on with: the files that could not be read, so that their runs were made again; a sentence each.
+    /// Where an experiment was gone on with: the files that could not be read, so that their runs were made again; a sentence
+    /// each.
     pub losses: Vec<String>,
 }
 

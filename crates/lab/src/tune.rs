@@ -52,7 +52,8 @@ type Experiment<'a> = dyn FnMut(String, Option<Duration>, Option<&str>) -> Resul
 /// Searches, validates and chooses; `options` are those of any experiment, with a plan and a budget that do not matter.
 ///
 /// # Errors
-/// As [`run`]; nothing could be measured; or it was cancelled, since what is best of a part of the settings is not what was asked for.
+/// As [`run`]; nothing could be measured; or it was cancelled, since what is best of a part of the settings is not what was asked
+/// for.
 pub fn tune(wanted: &Wanted, options: &Options, observer: &mut dyn FnMut(&Progress)) -> Result<Tuned, Error> {
     let mut experiment = |plan: String, budget: Option<Duration>, directory: Option<&str>| {
         let out = directory.map_or(options.out.clone(), |name| options.out.join(name));

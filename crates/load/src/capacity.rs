@@ -5,10 +5,11 @@
 //! enough. A level is decided by two of three probes, but for one that keeps the target by far. Where a client waited about as
 //! long as its probe, it may have been answered only since the load had ended: then the probe is made again, longer than an
 //! answer may take. Where few answers come a percentile is kept or missed as soon as chance is no explanation; until then the
-//! probe is made longer, up to ten minutes, and what is open even then is no miss. The level that is the answer is tried again at the end, three times as long, and as often as was asked for.
-//! Where an open loop has too few connections for its rate, which the server is not to blame for, it gets more. Before each
-//! probe the server is waited for until it has done with what the last one left behind, so that a level is not blamed for the
-//! one before.
+//! probe is made longer, up to ten minutes, and what is open even then is no miss. The level that is the answer is tried
+//! again at the end, three times as long, and as often as was asked for. Where an open loop has too few connections for its
+//! rate, which the server is not to blame for, it gets more. Before each probe the server is waited for until it has done
+//! with what the last one left behind, so that a level is not blamed for the one
+//! before.
 
 mod drain;
 mod hunt;

@@ -1,4 +1,5 @@
-//! A slice through a target's settings: its rate, or the clients that it holds, over one factor, a line with its band for each level of another.
+//! A slice through a target's settings: its rate, or the clients that it holds, over one factor, a line with its band for each
+//! level of another.
 
 use serde_json::json;
 

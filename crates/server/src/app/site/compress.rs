@@ -83,8 +83,8 @@ impl Compressor {
         state.is_some_and(|state| self.kept().get(&(state, coding, by == By::Force)).is_some())
     }
 
-    /// Compresses the content of a file, or a page made here, unless that was done before with the content of this state. It is only read if it is
-    /// to be compressed now. Without a state, one that stands for no other content, nothing is kept.
+    /// Compresses the content of a file, or a page made here, unless that was done before with the content of this state. It is
+    /// only read if it is to be compressed now. Without a state, one that stands for no other content, nothing is kept.
     ///
     /// # Errors
     /// Those of reading it.
