@@ -7,7 +7,7 @@ mod text;
 
 use std::collections::BTreeMap;
 
-use load::verdict::failed;
+use load::verdict::failed_share;
 
 use crate::key::CellKey;
 use crate::plan::Metric;
@@ -119,9 +119,7 @@ const FIGURES: [Figure; 5] = [
 
 /// How many of a hundred requests had a proper answer.
 fn answered(run: &Run) -> Option<f64> {
-    let outcome = run.outcome.as_ref()?;
-    let all = outcome.requests + outcome.drained + outcome.errors.total();
-    (all > 0).then(|| 100.0 * (1.0 - failed(outcome) as f64 / all as f64).max(0.0))
+    failed_share(run.outcome.as_ref()?).map(|failed| 100.0 * (1.0 - failed).max(0.0))
 }
 
 /// Every figure of every cell that both results have, and every cell that has runs without a figure in either.

@@ -5,13 +5,14 @@ mod kept;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write as _};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::database::{Database, VERSION};
 use crate::error::Error;
 use crate::key::levels;
+use crate::replace::replace;
 use crate::report;
 use crate::results::{Cell, Estimate, Results, Run};
 
@@ -48,7 +49,7 @@ impl Store {
         fs::create_dir(&runs).map_err(Error::file(&runs))?;
         // Without it there is nothing to go on with, whatever fails later.
         let file = directory.join("plan.toml");
-        write(&file, plan).map_err(Error::file(&file))?;
+        replace(&file, plan).map_err(Error::file(&file))?;
         Store::at(directory)
     }
 
@@ -136,7 +137,7 @@ impl Store {
     /// Writes a file of the results.
     fn write(&self, name: &str, content: &str) -> Result<(), Error> {
         let path = self.directory.join(name);
-        write(&path, content).map_err(|cause| Error::Results {
+        replace(&path, content).map_err(|cause| Error::Results {
             path,
             directory: self.directory.clone(),
             cause,
@@ -147,22 +148,6 @@ impl Store {
 /// The name of the file of a run.
 fn file_of(number: usize, run: &Run) -> String {
     format!("runs/{number:05}-{}.json", run.cell.target)
-}
-
-/// Writes a file so that whoever looks, and whenever the lab or the host ends, finds the old one or the new one.
-fn write(path: &Path, content: &str) -> io::Result<()> {
-    let part = path.with_extension("part");
-    let put = |mut file: File| {
-        file.write_all(content.as_bytes())?;
-        // The name could be on the disk before what it names.
-        file.sync_all()
-    };
-    let written = File::create(&part).and_then(put).and_then(|()| fs::rename(&part, path));
-    if written.is_err() {
-        // A part of it takes room, and is of no use.
-        let _ = fs::remove_file(&part);
-    }
-    written
 }
 
 fn json(value: &impl serde::Serialize) -> String {

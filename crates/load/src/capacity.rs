@@ -8,8 +8,7 @@
 //! probe is made longer, up to ten minutes, and what is open even then is no miss. The level that is the answer is tried
 //! again at the end, three times as long, and as often as was asked for. Where an open loop has too few connections for its
 //! rate, which the server is not to blame for, it gets more. Before each probe the server is waited for until it has done
-//! with what the last one left behind, so that a level is not blamed for the one
-//! before.
+//! with what the last one left behind, so that a level is not blamed for the one before.
 
 mod drain;
 mod hunt;
@@ -125,7 +124,7 @@ pub struct Capacity {
 impl Capacity {
     /// Probes that missed the target, and may have done so for what the probe before had left behind.
     pub fn spoilt(&self) -> usize {
-        self.probes.iter().filter(|probe| probe.undrained && !probe.kept && !probe.undecided).count()
+        self.probes.iter().filter(|probe| probe.undrained && probe.missed()).count()
     }
 
     /// Why the figures of the last probe that kept the answer's level need care; none where they do not.
@@ -190,6 +189,20 @@ pub struct Probe {
 }
 
 impl Probe {
+    /// Whether it missed the target.
+    pub fn missed(&self) -> bool {
+        !self.kept && !self.undecided
+    }
+
+    /// What it says of the level, in a word or two.
+    pub fn word(&self) -> &'static str {
+        match (self.kept, self.undecided) {
+            (_, true) => "not known",
+            (true, _) => "kept",
+            _ => "missed",
+        }
+    }
+
     /// The 99th percentile of the response time in microseconds; the longest where too few answers came for one.
     pub fn late_us(&self) -> u64 {
         self.p99_us.unwrap_or(self.max_us)

@@ -1,4 +1,5 @@
-//! Requests with places that are filled in anew each time: `{{seq}}`, `{{random:1..100}}`, `{{hex:16}}`; `{{{{` stands for two braces.
+//! Requests with places that are filled in anew each time: `{{seq}}`, `{{random:1..100}}`, `{{hex:16}}`; `{{{{` stands for two
+//! braces.
 
 use std::fmt::Write;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use self::chance::{Side, fewest, side};
 
 use crate::outcome::Outcome;
-use crate::verdict::{all, failed};
+use crate::verdict::failed_share;
 
 /// A bound on one figure of an outcome; `errors<0%` is for none at all.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,7 +155,7 @@ impl Threshold {
             Figure::P9999 => us(times.p99_99),
             Figure::P99999 => us(times.p99_999),
             Figure::Max => (times.count > 0).then_some(times.max as f64),
-            Figure::Errors => (all(outcome) > 0).then(|| failed(outcome) as f64 / all(outcome) as f64),
+            Figure::Errors => failed_share(outcome),
             Figure::Rate => Some(outcome.requests_per_second),
         }
     }

@@ -119,6 +119,12 @@ pub fn failed(outcome: &Outcome) -> u64 {
     outcome.errors.total() + count_bad(outcome)
 }
 
+/// The share of the requests that were sent, however they ended, without a proper answer; `None` where none was.
+pub fn failed_share(outcome: &Outcome) -> Option<f64> {
+    let all = all(outcome);
+    (all > 0).then(|| failed(outcome) as f64 / all as f64)
+}
+
 pub(crate) fn too_many_errors(outcome: &Outcome) -> Option<String> {
     let (failed, all) = (failed(outcome), all(outcome));
     (failed as f64 > ERROR_SHARE * all as f64).then(|| format!("{failed} of {all} requests failed"))
@@ -138,7 +144,7 @@ fn client_was_busy(outcome: &Outcome) -> Option<String> {
 }
 
 /// Whether what was measured may be the load generator's own limit.
-pub(crate) fn client_is_at_its_limit(outcome: &Outcome) -> bool {
+pub fn client_is_at_its_limit(outcome: &Outcome) -> bool {
     client_was_busy(outcome).is_some()
 }
 

@@ -1,4 +1,5 @@
-//! Dates of HTTP as they are read: in all three forms that ever were (RFC 9110, 5.6.7).
+//! Dates of HTTP as they are read: in all three forms that ever were (RFC 9110, 5.6.7). The library that writes them reads years
+//! of two digits by another rule than that of the RFC, and none before 1970.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

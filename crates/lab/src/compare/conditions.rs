@@ -93,7 +93,5 @@ fn only_in(name: &str, one: &Results, other: &Results) -> String {
 
 /// Why the figures of one of them need care, or mean nothing.
 fn doubts(name: &str, results: &Results) -> String {
-    let word = results.verdict.word();
-    let reasons = results.verdict.reasons().iter();
-    reasons.map(|reason| format!("  the {name} is {word}: {reason}\n")).collect()
+    results.verdict.sentences_of(&format!("the {name}")).map(|line| format!("  {line}\n")).collect()
 }

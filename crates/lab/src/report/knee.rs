@@ -19,7 +19,7 @@ pub fn knee(url: &str, said: &str, found: &Capacity, command: &str) -> String {
                 .into(),
         );
     }
-    if found.probes.iter().any(|probe| probe.client_bound && !probe.kept && !probe.undecided) {
+    if found.probes.iter().any(|probe| probe.client_bound && probe.missed()) {
         verdict.suspect("the load generator was at its own limit where the target was missed".into());
     }
     if found.spoilt() > 0 {

@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::chart::{Chart, Figure, line_with_band};
+use super::chart::{Chart, Figure, line_with_band, spread};
 use super::floor;
 use super::settings::{Factor, Standing, heading, rows, title};
 use crate::key::CellKey;
@@ -32,7 +32,7 @@ pub(super) fn slice(
     let drawn = match lines {
         Some((name, _)) => {
             let best = standing.best.key.setting.get(*name).map_or("", String::as_str);
-            spread(&all, best).into_iter().map(Some).collect()
+            with_the_best(&all, best).into_iter().map(Some).collect()
         }
         None => vec![None],
     };
@@ -74,16 +74,12 @@ pub(super) fn slice(
 }
 
 /// As many levels as can be told apart: the first, the last, some between, and that of the best.
-fn spread<'a>(levels: &[&'a str], best: &str) -> Vec<&'a str> {
+fn with_the_best<'a>(levels: &[&'a str], best: &str) -> Vec<&'a str> {
     if levels.len() <= MOST_LINES {
         return levels.to_vec();
     }
-    let of_best = levels.iter().position(|level| *level == best);
-    let even = (0..MOST_LINES - 1).map(|at| at * (levels.len() - 1) / (MOST_LINES - 2));
-    let mut chosen: Vec<usize> = even.chain(of_best).collect();
-    chosen.sort_unstable();
-    chosen.dedup();
-    chosen.into_iter().map(|at| levels[at]).collect()
+    let even = spread(levels.to_vec(), MOST_LINES - 1);
+    levels.iter().copied().filter(|level| even.contains(level) || *level == best).collect()
 }
 
 #[cfg(test)]
@@ -94,8 +90,8 @@ mod tests {
     fn of_many_lines_the_best_is_drawn_and_the_others_are_spread() {
         let levels: Vec<String> = (1..=50).map(|level| level.to_string()).collect();
         let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
-        assert_eq!(spread(&levels, "33"), ["1", "10", "20", "30", "33", "40", "50"]);
-        assert_eq!(spread(&levels[..7], "3").len(), 7);
-        assert_eq!(spread(&levels, "gone").len(), 6);
+        assert_eq!(with_the_best(&levels, "33"), ["1", "10", "20", "30", "33", "40", "50"]);
+        assert_eq!(with_the_best(&levels[..7], "3").len(), 7);
+        assert_eq!(with_the_best(&levels, "gone").len(), 6);
     }
 }

@@ -1,7 +1,7 @@
 //! Which figures are bounds: the load's own limit stood before the server's, or a search or a run ended first.
 
 use load::sample::ServerUse;
-use load::verdict::CLIENT_SHARE;
+use load::verdict::client_is_at_its_limit;
 use load::{Arrivals, Outcome};
 
 use crate::environment::SERVER_CORES;
@@ -85,7 +85,7 @@ fn is_limited(load: Option<&Outcome>, server: Option<&ServerUse>, cores: Option<
         return false;
     };
     let share = load.client.busiest_thread_share;
-    share > CLIENT_SHARE && server.is_none_or(|server| used(server, cores) < share)
+    client_is_at_its_limit(load) && server.is_none_or(|server| used(server, cores) < share)
 }
 
 /// The share of a core that the server's busiest thread used, or of all of its cores where that is more.

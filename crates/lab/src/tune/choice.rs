@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use load::verdict::CLIENT_SHARE;
+use load::verdict::{CLIENT_SHARE, client_is_at_its_limit};
 
 use super::plan::MOST_FINALISTS;
 use crate::key::Levels;
@@ -178,8 +178,7 @@ fn tied_with(results: &Results, best: &Cell, fewer: usize, as_many: usize) -> St
 /// That the load itself was at its limit with some settings, where it was: they may be less alike than they look.
 fn at_its_limit(results: &Results, near: &[&Cell]) -> String {
     let runs = || near.iter().flat_map(|cell| results.sound(&cell.key));
-    let is_busy =
-        |run: &&Run| run.outcome.as_ref().is_some_and(|load| load.client.busiest_thread_share > CLIENT_SHARE);
+    let is_busy = |run: &&Run| run.outcome.as_ref().is_some_and(client_is_at_its_limit);
     match runs().filter(is_busy).count() {
         0 => String::new(),
         busy => format!(

@@ -172,26 +172,27 @@ impl<'a> Hunt<'a> {
 
     /// What a level is: at once where that is clear, or where no probe can tell, and by two of three probes otherwise.
     fn decide(&mut self, level: f64) -> Result<Sign, Error> {
-        let (mut kept, mut missed) = (0, 0);
-        while kept < AGREE && missed < AGREE {
-            match self.probe(level, self.search.probe_s)? {
-                sign @ Sign::ClearlyKept if kept + missed == 0 => return Ok(sign),
-                Sign::Kept | Sign::ClearlyKept => kept += 1,
-                Sign::Missed => missed += 1,
-                Sign::Unknown => return Ok(Sign::Unknown),
-            }
-        }
-        Ok(if kept == AGREE { Sign::Kept } else { Sign::Missed })
+        self.agree(level, self.search.probe_s, AGREE, true)
     }
 
     /// What most of some longer probes say of a level.
     fn lasts(&mut self, level: f64) -> Result<Sign, Error> {
-        let most = self.search.confirmations.max(1) / 2 + 1;
+        self.agree(level, self.search.probe_s * LONGER, self.most_of_last(), false)
+    }
+
+    /// How many of the longer probes must agree.
+    fn most_of_last(&self) -> u32 {
+        self.search.confirmations.max(1) / 2 + 1
+    }
+
+    /// What so many probes of a level agree on, where none leaves it open; or a first one that is clear, if that is enough.
+    fn agree(&mut self, level: f64, seconds: f64, most: u32, clear_is_enough: bool) -> Result<Sign, Error> {
         let (mut kept, mut missed) = (0, 0);
         while kept < most && missed < most {
-            match self.probe(level, self.search.probe_s * LONGER)? {
-                Sign::Missed => missed += 1,
+            match self.probe(level, seconds)? {
+                sign @ Sign::ClearlyKept if clear_is_enough && kept + missed == 0 => return Ok(sign),
                 Sign::Kept | Sign::ClearlyKept => kept += 1,
+                Sign::Missed => missed += 1,
                 Sign::Unknown => return Ok(Sign::Unknown),
             }
         }
@@ -340,7 +341,7 @@ impl<'a> Hunt<'a> {
         let up = std::iter::successors(Some(start), |level| Some(level * 2.0));
         let up: f64 = up.take_while(|level| *level < top * 2.0).map(|level| length(level, probe_s)).sum();
         let halvings = (2f64.ln() / precision.ln_1p()).log2().ceil().max(0.0);
-        let last = f64::from(self.search.confirmations.max(1) / 2 + 1) * length(top, probe_s * LONGER);
+        let last = f64::from(self.most_of_last()) * length(top, probe_s * LONGER);
         up + f64::from(AGREE) * halvings * length(top, probe_s) + last
     }
 
@@ -371,7 +372,7 @@ impl<'a> Hunt<'a> {
             };
             return (End::Highest, reason.into());
         };
-        let missed = self.probes.iter().rfind(|probe| probe.level == high && !probe.kept && !probe.undecided);
+        let missed = self.probes.iter().rfind(|probe| probe.level == high && probe.missed());
         let end = if missed.is_some_and(|probe| probe.client_bound) { End::Generator } else { End::Server };
         (end, missed.map(|probe| probe.reasons.join("; ")).unwrap_or_default())
     }

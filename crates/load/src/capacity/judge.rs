@@ -64,13 +64,12 @@ pub(super) fn lacks_connections(target: &[Threshold], outcome: &Outcome) -> bool
 /// Whether more connections are trouble for a server: a greater share of its requests fails with them, and too great a one for the
 /// target, or for a load to be trusted where that says nothing of errors.
 pub(super) fn is_troubled(target: &[Threshold], before: &Outcome, more: &Outcome) -> bool {
-    let share = |outcome: &Outcome| verdict::failed(outcome) as f64 / verdict::all(outcome).max(1) as f64;
     let mut of_errors = target.iter().filter(|threshold| threshold.is_of_errors()).peekable();
     let too_many = match of_errors.peek() {
         Some(_) => of_errors.any(|threshold| threshold.missed_by(more).is_some()),
         None => verdict::too_many_errors(more).is_some(),
     };
-    too_many && share(more) > share(before)
+    too_many && verdict::failed_share(more) > verdict::failed_share(before)
 }
 
 /// What went wrong with the requests of a probe: `3 reset, 2 first byte timeout`.

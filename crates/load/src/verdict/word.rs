@@ -31,6 +31,11 @@ impl Verdict {
         *self = Verdict::Invalid(reasons);
     }
 
+    /// Why the figures of something need care, a sentence each: `the search is SUSPECT: ..`.
+    pub fn sentences_of(&self, what: &str) -> impl Iterator<Item = String> {
+        self.reasons().iter().map(move |reason| format!("{what} is {}: {reason}", self.word()))
+    }
+
     /// The word.
     pub fn word(&self) -> &'static str {
         match self {

@@ -10,7 +10,7 @@ use load::{Plan, Switch, Threshold};
 
 use super::bench::RequestFlags;
 use super::live::LiveLine;
-use super::output::{Destination, print};
+use super::output::Files;
 use super::{Failure, say};
 
 /// Load before each probe of a rate: a share of its length, and no more than so many seconds. A probe of clients has none, since
@@ -112,22 +112,15 @@ impl Args {
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let wanted = args.search().map_err(Failure::usage)?;
     load::preflight(&wanted.plan).iter().for_each(|warning| say!("plimsoll: warning: {warning}"));
-    let json_file = Destination::open(args.json.as_deref().filter(|file| *file != "-"));
-    let json_file = json_file.map_err(Failure::usage)?;
-    let page_file = Destination::open(args.html.as_deref()).map_err(Failure::usage)?;
+    let files = Files::open(args.json.as_deref(), args.html.as_deref()).map_err(Failure::usage)?;
     let cancel = Switch::default();
     super::stop_on_signal(&cancel, |_| ())?;
     let live = LiveLine::new();
     let found = search(&wanted, &cancel, &mut |news| tell(&wanted, &live, &news))?;
     drop(live);
-    let (said, json) = (text(&wanted, &found), serde_json::to_string_pretty(&found)? + "\n");
-    print(if args.json.as_deref() == Some("-") { &json } else { &said })?;
-    if let Some(file) = json_file {
-        file.write(&json)?;
-    }
-    if let Some(file) = page_file {
-        file.write(&::lab::report::knee(&wanted.plan.url, &said, &found, &super::command_line()))?;
-    }
+    let said = text(&wanted, &found);
+    let page = || ::lab::report::knee(&wanted.plan.url, &said, &found, &super::command_line());
+    files.give(&found, || Ok(said.clone()), page)?;
     Ok(if found.confirmed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -156,16 +149,12 @@ fn tell(search: &Search, live: &LiveLine, news: &News<'_>) {
 /// A probe in a line.
 fn line(probe: &Probe, what: What) -> String {
     let time = |us: Option<u64>| us.map_or("n/a".into(), |us| duration(us as f64));
-    let word = match probe {
-        Probe { undecided: true, .. } => "not known",
-        Probe { kept: true, .. } => "kept",
-        Probe { .. } => "missed",
-    };
     let why = probe.reasons.join("; ");
     format!(
-        "{:>10.0} {}: {word}, p50 {}, p99 {}{}{why}",
+        "{:>10.0} {}: {}, p50 {}, p99 {}{}{why}",
         probe.level,
         what.unit(),
+        probe.word(),
         time(probe.p50_us),
         time(probe.p99_us),
         if why.is_empty() { "" } else { "; " }
@@ -229,11 +218,7 @@ fn knee(found: &Capacity) -> String {
         bar[at(probe.early_us()).min(WIDTH - 1)] = 'o';
         bar[at(probe.late_us()).min(WIDTH - 1)] = 'x';
         let bar: String = bar.into_iter().collect();
-        let mark = match probe {
-            Probe { undecided: true, .. } => "  not known",
-            Probe { kept: true, .. } => "",
-            Probe { .. } => "  missed",
-        };
+        let mark = if probe.kept { String::new() } else { format!("  {}", probe.word()) };
         let most = if probe.p99_us.is_some() { "" } else { " at most" };
         text += &format!("{:>12.0}  {bar}  {}{most}{mark}\n", probe.level, duration(probe.late_us() as f64));
     }

@@ -10,7 +10,7 @@ use lab::{Options, Progress};
 use load::Switch;
 
 use super::live::LiveLine;
-use super::output::{print, replace};
+use super::output::print;
 use super::{Failure, say};
 
 #[derive(Debug, clap::Args)]
@@ -98,7 +98,7 @@ fn report_again(dir: &Path, surface: bool) -> Result<(), Failure> {
     ];
     for (name, text) in files {
         let file = dir.join(name);
-        replace(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
+        lab::replace(&file, &text).with_context(|| format!("cannot write {}", file.display()))?;
         print(format_args!("{}\n", file.display()))?;
     }
     Ok(())

@@ -1,9 +1,8 @@
 //! Where results and remarks go: standard output and standard error, of which either may be gone.
 
-use std::ffi::OsString;
 use std::fmt::Display;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write, stdout};
+use std::fs::File;
+use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -23,45 +22,47 @@ pub(super) fn print(text: impl Display) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a result as text, or as JSON where that is wanted with `-`; where a file is named the JSON goes there as well.
-///
-/// # Errors
-/// It cannot be written.
-pub(super) fn give(json: Option<&str>, result: &impl Serialize, text: &str) -> anyhow::Result<()> {
-    let Some(file) = json else { return print(text) };
-    let json = serde_json::to_string_pretty(result)? + "\n";
-    if file == "-" {
-        return print(json);
-    }
-    fs::write(file, json).with_context(|| format!("cannot write {file}"))?;
-    print(text)
+/// Where a result that takes its time goes beside the standard output: files that are opened before, so that one that cannot be
+/// written costs no work.
+pub(super) struct Files {
+    json: Option<Destination>,
+    page: Option<Destination>,
+    /// The JSON is printed in place of the text.
+    prints_json: bool,
 }
 
-/// Writes a file that somebody depends on: it is the old one until it is the new one, whole. What is no plain file, such as
-/// `/dev/stdout`, is written as it is.
-///
-/// # Errors
-/// It cannot be written, as on a full disk; what was there before is there still.
-pub(super) fn replace(file: &Path, text: &str) -> io::Result<()> {
-    // Where it is a link, what it leads to is replaced.
-    let file = &fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    if fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
-        return fs::write(file, text);
+impl Files {
+    /// Opens those that are wanted: one for the JSON, which is printed where that is `-`, and one for a page.
+    ///
+    /// # Errors
+    /// One of them cannot be written.
+    pub(super) fn open(json: Option<&str>, page: Option<&Path>) -> anyhow::Result<Self> {
+        let prints_json = json == Some("-");
+        let json = Destination::open(json.filter(|_| !prints_json))?;
+        Ok(Files { json, page: Destination::open(page)?, prints_json })
     }
-    let mut name = file.file_name().map_or_else(OsString::new, OsString::from);
-    name.push(".part");
-    let part = file.with_file_name(name);
-    let put = |mut file: File| file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-    let written = File::create(&part).and_then(put).and_then(|()| fs::rename(&part, file));
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
+
+    /// Prints a result, and puts it where else it goes. First what is seen: a disk that is full by now must not cost it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn give(
+        self,
+        result: &impl Serialize,
+        text: impl FnOnce() -> anyhow::Result<String>,
+        page: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        let json = || Ok::<_, anyhow::Error>(serde_json::to_string_pretty(result)? + "\n");
+        print(if self.prints_json { json()? } else { text()? })?;
+        if let Some(file) = self.json {
+            file.write(&json()?)?;
+        }
+        self.page.map_or(Ok(()), |file| file.write(&page()))
     }
-    written
 }
 
-/// A file for a result that takes its time: opened before, so that one that cannot be written costs no work. What it has is kept
-/// until there is something to put in its place.
-pub(super) struct Destination {
+/// A file that is open. What it has is kept until there is something to put in its place.
+struct Destination {
     name: PathBuf,
     file: File,
 }
@@ -71,7 +72,7 @@ impl Destination {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn open(name: Option<impl AsRef<Path>>) -> anyhow::Result<Option<Self>> {
+    fn open(name: Option<impl AsRef<Path>>) -> anyhow::Result<Option<Self>> {
         let Some(name) = name else { return Ok(None) };
         let name = name.as_ref().to_path_buf();
         let file = File::options().write(true).create(true).truncate(false).open(&name);
@@ -83,7 +84,7 @@ impl Destination {
     ///
     /// # Errors
     /// It cannot be written, as on a full disk.
-    pub(super) fn write(mut self, text: &str) -> anyhow::Result<()> {
+    fn write(mut self, text: &str) -> anyhow::Result<()> {
         // A terminal or a pipe has no length.
         let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
         let emptied = if is_file { self.file.set_len(0) } else { Ok(()) };
@@ -100,27 +101,3 @@ macro_rules! say {
     }};
 }
 pub(crate) use say;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_is_the_old_one_or_the_new_one() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("plimsoll.toml");
-        replace(&file, "old").unwrap();
-        replace(&file, "new").unwrap();
-        let holds = |file: &Path| fs::read_to_string(file).unwrap();
-        assert_eq!((holds(&file).as_str(), fs::read_dir(dir.path()).unwrap().count()), ("new", 1));
-        let link = dir.path().join("link");
-        std::os::unix::fs::symlink(&file, &link).unwrap();
-        replace(&link, "by its link").unwrap();
-        assert!(link.is_symlink() && holds(&file) == "by its link");
-        // Something is in the way of the part, as where the disk is full.
-        fs::create_dir(dir.path().join("plimsoll.toml.part")).unwrap();
-        assert!(replace(&file, "newest").is_err() && holds(&file) == "by its link");
-        replace(Path::new("/dev/null"), "x").unwrap();
-        assert!(!fs::metadata("/dev/null").unwrap().is_file());
-    }
-}

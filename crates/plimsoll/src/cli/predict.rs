@@ -9,7 +9,7 @@ use load::Switch;
 
 use super::Failure;
 use super::live::LiveLine;
-use super::output::give;
+use super::output::Files;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -73,11 +73,12 @@ impl Args {
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let cancel = Switch::default();
     let wanted = args.wanted(cancel.clone()).map_err(Failure::usage)?;
+    let files = Files::open(args.json.as_deref(), None).map_err(Failure::usage)?;
     super::stop_on_signal(&cancel, |_| ())?;
     let line = LiveLine::new();
     let found =
         predict(&wanted, &mut |done, total, model| line.show(&format!("{}/{total} {model} ", done + 1)))?;
     drop(line);
-    give(args.json.as_deref(), &found, &text(&found))?;
+    files.give(&found, || Ok(text(&found)), String::new)?;
     Ok(if found.forecasts.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

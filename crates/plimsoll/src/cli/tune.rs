@@ -10,7 +10,7 @@ use lab::{Options, Summary};
 use load::Switch;
 
 use super::live::LiveLine;
-use super::output::{print, replace};
+use super::output::print;
 use super::{Failure, say};
 
 #[derive(Debug, clap::Args)]
@@ -69,7 +69,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     let tuned = tune(&wanted, &options, &mut |progress| line.show(&super::lab::how_far(progress)))?;
     drop(line);
     let text = config(&tuned, &wanted, &command);
-    replace(&args.write, &text).with_context(|| format!("cannot write {}", args.write.display()))?;
+    lab::replace(&args.write, &text).with_context(|| format!("cannot write {}", args.write.display()))?;
     let settings: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     let validated = tuned.validation.as_ref().map_or(String::new(), |validation| {
         format!("report of the best side by side: {}\n", validation.report.display())
@@ -89,7 +89,5 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 /// Why the figures of an experiment need care, where they do.
 fn doubts(name: &str, experiment: Option<&Summary>) -> String {
     let Some(Summary { results, .. }) = experiment else { return String::new() };
-    let word = results.verdict.word();
-    let lines = results.verdict.reasons().iter().map(|reason| format!("{name} is {word}: {reason}\n"));
-    lines.collect()
+    results.verdict.sentences_of(name).map(|line| line + "\n").collect()
 }

@@ -29,6 +29,13 @@ fn with(from: &str, to: &str) -> String {
     Plan::parse(&changed, "x.toml").map_or_else(|error| error.to_string(), |_| "nothing".into())
 }
 
+/// Each change of the sound plan is refused with its message.
+fn assert_refused(changes: &[(&str, &str, &str)]) {
+    for (from, to, message) in changes {
+        assert_eq!(with(from, to), format!("x.toml: {message}"));
+    }
+}
+
 #[test]
 fn the_plan_that_the_others_are_made_from_is_sound() {
     Plan::parse(SOUND, "x.toml").unwrap();
@@ -36,7 +43,7 @@ fn the_plan_that_the_others_are_made_from_is_sound() {
 
 #[test]
 fn keys_and_types_are_explained_with_their_line() {
-    for (from, to, message) in [
+    assert_refused(&[
         ("connections", "conections", "line 2: unknown key \"conections\"; did you mean \"connections\"?"),
         ("model", "mode", "line 8: unknown key \"mode\"; did you mean \"model\"?"),
         (
@@ -52,14 +59,12 @@ fn keys_and_types_are_explained_with_their_line() {
             "\"request_per_second\"",
             "line 15: unknown value \"request_per_second\"; did you mean \"requests_per_second\"?",
         ),
-    ] {
-        assert_eq!(with(from, to), format!("x.toml: {message}"));
-    }
+    ]);
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_with_its_line() {
-    for (from, to, message) in [
+    assert_refused(&[
         ("[1, 8]", "[]", "line 2: connections is empty, so there is nothing to run: give at least one"),
         ("[1, 8]", "[0]", "line 2: connections must be at least 1"),
         ("[1, 8]", "[8, 8]", "line 2: connections has 8 twice"),
@@ -98,14 +103,12 @@ fn what_makes_no_sense_is_refused_with_its_line() {
             "[[file]]\npath = \"../x\"\nbytes = 1\n[quick]",
             "line 18: file \"../x\": must be a path below the root, such as \"a/b.html\"",
         ),
-    ] {
-        assert_eq!(with(from, to), format!("x.toml: {message}"));
-    }
+    ]);
 }
 
 #[test]
 fn what_is_too_much_is_refused_with_its_line() {
-    for (from, to, message) in [
+    assert_refused(&[
         (
             "rounds = 3",
             "rounds = 1_000_000_000",
@@ -127,9 +130,7 @@ fn what_is_too_much_is_refused_with_its_line() {
             "[[file]]\npath = \"x\"\nbytes = 1_000_000_000_000_000\n[quick]",
             "line 19: file \"x\": all files together may have 10737418240 bytes at most",
         ),
-    ] {
-        assert_eq!(with(from, to), format!("x.toml: {message}"));
-    }
+    ]);
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn the_quick_form_is_checked_too_and_before_anything_runs() {
 
 #[test]
 fn budgets_must_be_about_something() {
-    for (from, to, message) in [
+    assert_refused(&[
         (
             "against = \"b\"",
             "against = \"bb\"",
@@ -177,7 +178,5 @@ fn budgets_must_be_about_something() {
             "at_least = 1\nconnections = 9\n",
             "line 17: a budget is for 9 connections, which no cell has",
         ),
-    ] {
-        assert_eq!(with(from, to), format!("x.toml: {message}"));
-    }
+    ]);
 }

@@ -12,7 +12,7 @@ use bytesize::ByteSize;
 use load::sample::Sampler;
 use load::{Outcome, Plan, Rate, Switch, Threshold, Verdict};
 
-use super::output::{Destination, print};
+use super::output::Files;
 use super::{Failure, say};
 pub(super) use request::RequestFlags;
 use view::View;
@@ -162,28 +162,22 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     plan.validate().map_err(Failure::usage)?;
     load::preflight(&plan).iter().for_each(|warning| say!("plimsoll: warning: {warning}"));
-    let json_file = Destination::open(args.json.as_deref().filter(|file| *file != "-"));
-    let json_file = json_file.map_err(Failure::usage)?;
-    let page_file = Destination::open(args.html.as_deref()).map_err(Failure::usage)?;
+    let files = Files::open(args.json.as_deref(), args.html.as_deref()).map_err(Failure::usage)?;
     let cancel = Switch::default();
     super::stop_on_signal(&cancel, |_| ())?;
     let outcome = measure(&args, &plan, &cancel)?;
     let format = if args.json.as_deref() == Some("-") { Format::Json } else { args.format };
-    // First what is seen: a disk that is full by now must not cost the result.
-    print(match format {
-        Format::Text => load::report::text(&outcome),
-        Format::Ab => load::report::ab(&outcome),
-        Format::Wrk => load::report::wrk(&outcome),
-        Format::Json => json(&outcome)? + "\n",
-        Format::Hdr => load::hdr::log(&outcome),
-        Format::Csv => load::report::csv(&outcome),
-    })?;
-    if let Some(file) = json_file {
-        file.write(&(json(&outcome)? + "\n"))?;
-    }
-    if let Some(file) = page_file {
-        file.write(&::lab::report::single(&outcome, &super::command_line()))?;
-    }
+    let text = || {
+        Ok(match format {
+            Format::Text => load::report::text(&outcome),
+            Format::Ab => load::report::ab(&outcome),
+            Format::Wrk => load::report::wrk(&outcome),
+            Format::Json => json(&outcome)? + "\n",
+            Format::Hdr => load::hdr::log(&outcome),
+            Format::Csv => load::report::csv(&outcome),
+        })
+    };
+    files.give(&outcome, text, || ::lab::report::single(&outcome, &super::command_line()))?;
     let reasons = outcome.verdict.reasons();
     if matches!(format, Format::Ab | Format::Wrk | Format::Hdr) && outcome.verdict != Verdict::Valid {
         // Those forms have no place for it.
