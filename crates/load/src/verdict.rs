@@ -1,10 +1,14 @@
 //! Validity gates: what must hold for a figure to mean what it seems to (docs/validity.md).
 
+mod failures;
 mod word;
 
 use crate::outcome::Outcome;
 use crate::plan::Arrivals;
 
+pub(crate) use failures::all;
+use failures::count_bad;
+pub use failures::{bad_answers, failed, failed_share};
 pub use word::Verdict;
 
 /// Share of requests without a proper answer above which a load is suspect.
@@ -96,33 +100,6 @@ pub fn judge(outcome: &Outcome) -> Verdict {
 /// end: what an overloaded server still answers is what is asked about.
 fn is_closed(outcome: &Outcome) -> bool {
     matches!(outcome.plan.arrivals, Arrivals::Closed { .. })
-}
-
-/// Requests that were sent, however they ended.
-pub(crate) fn all(outcome: &Outcome) -> u64 {
-    outcome.requests + outcome.drained + outcome.errors.total()
-}
-
-/// Answers with an error status that nobody expected: each status, and how many.
-pub fn bad_answers(outcome: &Outcome) -> impl Iterator<Item = (u16, u64)> {
-    let expected = &outcome.plan.expect.statuses;
-    let is_bad = |code: &u16| *code >= 400 && !expected.contains(code);
-    outcome.statuses.iter().map(|(code, count)| (*code, *count)).filter(move |(code, _)| is_bad(code))
-}
-
-fn count_bad(outcome: &Outcome) -> u64 {
-    bad_answers(outcome).map(|(_, count)| count).sum()
-}
-
-/// Requests without a proper answer.
-pub fn failed(outcome: &Outcome) -> u64 {
-    outcome.errors.total() + count_bad(outcome)
-}
-
-/// The share of the requests that were sent, however they ended, without a proper answer; `None` where none was.
-pub fn failed_share(outcome: &Outcome) -> Option<f64> {
-    let all = all(outcome);
-    (all > 0).then(|| failed(outcome) as f64 / all as f64)
 }
 
 pub(crate) fn too_many_errors(outcome: &Outcome) -> Option<String> {
